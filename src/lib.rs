@@ -1,0 +1,10 @@
+//! Kernel regression evidence bundles: measure, check, report, publish, audit.
+//!
+//! Data flows down the list of modules below and never back: `model` holds the
+//! nouns and imports nothing of ours; `stats`, `judge`, `render` and `gate` do no
+//! input or output; only `cmd`, `engine` and `edge` touch the world.
+
+pub mod edge;
+pub mod model;
+pub mod publish;
+pub mod workload;

@@ -1,0 +1,3 @@
+//! The nouns. Imports nothing of ours; does no input or output.
+
+pub mod protocol;

@@ -1,0 +1,1 @@
+//! Publication: the plan of steps and the permanent links. Git itself is in `edge::git`.
