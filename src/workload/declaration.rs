@@ -13,6 +13,18 @@ pub enum Expect {
     PerOp(u64),
 }
 
+impl Expect {
+    /// The value a counter must have in a row of this many ops.
+    #[must_use]
+    pub const fn wanted(self, ops: u64) -> u64 {
+        match self {
+            Self::Zero => 0,
+            Self::Ops => ops,
+            Self::PerOp(count) => ops.saturating_mul(count),
+        }
+    }
+}
+
 /// A semantic counter of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Counter {
