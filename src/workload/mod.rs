@@ -1,4 +1,85 @@
 //! The catalogue of workloads: one file per workload (the formal implementation),
-//! the registry, and `emit`, which writes the standalone C file.
+//! the registry, and the worker process that runs one of them and writes rows.
+//!
+//! Inputs are a name and parameters; output is a stream of the row protocol. It
+//! derives nothing from rows and selects none: that is for whoever reads them.
 
+pub mod canary;
 pub mod declaration;
+pub mod error;
+mod futex_memory;
+mod futex_ring;
+pub mod harness;
+pub mod io_uring_futex_scalar;
+pub mod io_uring_futex_waitv;
+mod io_uring_support;
+pub mod parameters;
+pub mod registry;
+mod row;
+pub mod syscall_getpid;
+mod watchdog;
+pub mod worker;
+
+use declaration::Declaration;
+use error::WorkloadError;
+use parameters::Parameters;
+
+/// A program that can be measured.
+pub trait Workload: Sync {
+    /// What the workload says about itself.
+    fn declaration(&self) -> &'static Declaration;
+
+    /// Checks what single limits cannot say about resolved parameters.
+    ///
+    /// # Errors
+    ///
+    /// When two parameters contradict each other.
+    fn check(&self, _parameters: &Parameters) -> Result<(), WorkloadError> {
+        Ok(())
+    }
+
+    /// Asks the running kernel for what the workload needs.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel lacks it or does not permit it, with the cause.
+    fn support(&self) -> Result<(), WorkloadError>;
+
+    /// Allocates and touches everything a round uses.
+    ///
+    /// # Errors
+    ///
+    /// When a parameter is missing or contradicts another, or a resource is refused.
+    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError>;
+}
+
+/// A workload ready to run rounds.
+pub trait Prepared {
+    /// Upper bound of kernel requests in one round or in the preflight; sizes the watchdog.
+    fn requests(&self) -> u64;
+
+    /// Proves, untimed, that requests do what they claim before anything is measured.
+    ///
+    /// # Errors
+    ///
+    /// When one of them does not.
+    fn preflight(&mut self) -> Result<(), WorkloadError>;
+
+    /// Runs one round.
+    ///
+    /// # Errors
+    ///
+    /// When the round could not be finished; wrong results are counters, not errors.
+    fn round(&mut self) -> Result<RoundOutcome, WorkloadError>;
+}
+
+/// What one round gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoundOutcome {
+    /// Ops asked for inside the timed windows.
+    pub ops: u64,
+    /// Sum of the timed windows, ns.
+    pub elapsed_ns: u64,
+    /// Semantic counters in the order of the declaration.
+    pub counters: Vec<u64>,
+}

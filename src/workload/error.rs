@@ -1,0 +1,161 @@
+//! What can go wrong between a workload's name and a finished round.
+
+use std::io;
+
+/// Whether an error is the caller's, the kernel's or the measurement's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The work failed.
+    Failed,
+    /// This kernel cannot or may not run the workload.
+    Skipped,
+    /// The request makes no sense.
+    Usage,
+}
+
+impl Kind {
+    /// The worker's exit code: 1, 4 or 64, the same as those of the C programs.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Skipped => 4,
+            Self::Usage => 64,
+        }
+    }
+}
+
+/// An error of a workload.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// No workload has this name.
+    #[error("workload '{name}' is not in the catalogue; known: {known}")]
+    UnknownWorkload {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The workload has no such parameter.
+    #[error("parameter '{name}' is not one of {workload}; known: {known}")]
+    UnknownParameter {
+        /// The workload.
+        workload: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A parameter is outside its limits.
+    #[error("parameter '{name}' of {workload} is {found}; wanted {min} to {max}")]
+    OutOfLimits {
+        /// The workload.
+        workload: &'static str,
+        /// The parameter.
+        name: &'static str,
+        /// The value given.
+        found: u64,
+        /// Smallest value accepted.
+        min: u64,
+        /// Largest value accepted.
+        max: u64,
+    },
+    /// The element to wake does not exist in the vectors.
+    #[error("parameter 'wake' is {wake}; wanted less than 'words', which is {words}")]
+    WakeBeyondWords {
+        /// Index of the element to wake.
+        wake: u64,
+        /// Words in one vector.
+        words: u64,
+    },
+    /// The kernel lacks an operation.
+    #[error("not on this kernel: {operation}; it needs Linux {since} or newer")]
+    NotOnThisKernel {
+        /// The operation's name in the kernel's headers.
+        operation: &'static str,
+        /// First release that has it.
+        since: &'static str,
+    },
+    /// The kernel has `io_uring` but refuses it here.
+    #[error(
+        "io_uring_setup is not permitted (EPERM), sysctl kernel.io_uring_disabled is {sysctl}; {hint}"
+    )]
+    IoUringNotPermitted {
+        /// Value of the sysctl, or why it could not be read.
+        sysctl: String,
+        /// What to try.
+        hint: &'static str,
+    },
+    /// The kernel has no `io_uring` at all, or a filter hides it.
+    #[error(
+        "io_uring_setup does not exist here (ENOSYS); build the kernel with CONFIG_IO_URING=y or lift the seccomp filter that hides it"
+    )]
+    IoUringAbsent,
+    /// A system call failed that has no reason to.
+    #[error("{call} failed in {workload}")]
+    System {
+        /// The workload.
+        workload: &'static str,
+        /// The call.
+        call: &'static str,
+        /// Its error.
+        #[source]
+        source: io::Error,
+    },
+    /// The submission queue took fewer requests than the ring was built for.
+    #[error("the submission queue is full in cycle {cycle}; a submission before it was cut short")]
+    QueueFull {
+        /// Number of the cycle, from 0 at the start of the process.
+        cycle: u64,
+    },
+    /// A wait for completions ended early.
+    #[error(
+        "{found} completions instead of {wanted} in cycle {cycle}; a signal or a debugger cut the wait short: run again without it"
+    )]
+    Short {
+        /// Number of the cycle, from 0 at the start of the process.
+        cycle: u64,
+        /// Completions found.
+        found: usize,
+        /// Completions wanted.
+        wanted: usize,
+    },
+    /// A request of the preflight did not do what it claims.
+    #[error(
+        "preflight of {workload}: vector {vector}, word {word}: {what} completed with {found}, wanted {wanted}"
+    )]
+    Preflight {
+        /// The workload.
+        workload: &'static str,
+        /// The vector.
+        vector: usize,
+        /// The word in it that was woken.
+        word: usize,
+        /// The request: `wait` or `wake`.
+        what: &'static str,
+        /// Its result.
+        found: i32,
+        /// The result it must have.
+        wanted: i32,
+    },
+}
+
+impl WorkloadError {
+    /// Whose error it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::UnknownWorkload { .. }
+            | Self::UnknownParameter { .. }
+            | Self::OutOfLimits { .. }
+            | Self::WakeBeyondWords { .. } => Kind::Usage,
+            Self::NotOnThisKernel { .. }
+            | Self::IoUringNotPermitted { .. }
+            | Self::IoUringAbsent => Kind::Skipped,
+            Self::System { .. }
+            | Self::QueueFull { .. }
+            | Self::Short { .. }
+            | Self::Preflight { .. } => Kind::Failed,
+        }
+    }
+}
