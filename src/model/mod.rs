@@ -1,4 +1,5 @@
 //! The nouns. Imports nothing of ours; does no input or output.
 
+pub mod identity;
 pub mod protocol;
 pub mod tree;
