@@ -2,4 +2,5 @@
 
 pub mod identity;
 pub mod protocol;
+pub mod redact;
 pub mod tree;
