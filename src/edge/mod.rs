@@ -1,1 +1,3 @@
 //! The only code that touches the world: files, processes, host, git, clock.
+
+pub mod host;
