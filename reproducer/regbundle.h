@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* The harness. Nothing of it but now_ns() runs inside a timed window. */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PASS = 0, FAIL = 1, SKIP = 4, USAGE = 64 };
+#define WATCHDOG_S	30	/* a round takes milliseconds */
+#define ALU_LAPS	55000	/* about 40 us at 3 GHz */
+#define GETPPID_CALLS	256	/* about 25 us */
+typedef unsigned long long u64;
+
+struct parameter {
+	const char *option;		/* NULL ends a table */
+	unsigned long value, min, max;
+};
+
+/* The first parameters of every table; OWN is the workload's first. */
+enum { CPU, WARMUP, ROUNDS, OWN };
+#define COMMON_PARAMETERS \
+	{ "--cpu", 0, 0, 1000000 }, { "--warmup", 3, 0, 100000 }, \
+	{ "--rounds", 15, 1, 100000 }
+
+struct row {
+	u64 ops, elapsed, counters[8];
+	u64 cpu_begin, cpu_end, nvcsw, nivcsw, minflt, run_delay_ns;
+	u64 alu[2], getppid[2];		/* canaries before and after */
+};
+
+/* A workload file defines these. */
+extern const char workload[];
+extern struct parameter parameters[];
+/* Up to NULL; those in _ok must equal ops, the others zero. */
+extern const char *const counters[];
+static void prepare(void);		/* allocates and touches everything */
+static void run_round(struct row *row);
+
+static cpu_set_t cpus;			/* allowed; after pin() one */
+static int schedstat;
+
+static inline u64 now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* Memory that takes no page fault later; zeroed when of no file. */
+static void *map(size_t size, int fd, off_t offset)
+{
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       flags | MAP_POPULATE, fd, offset);
+
+	if (p == MAP_FAILED)
+		err(FAIL, "mmap of %zu bytes", size);
+	return p;
+}
+
+static void watchdog(int signal)
+{
+	dprintf(STDERR_FILENO, "watchdog: hung (signal %d)\n", signal);
+	_exit(FAIL);
+}
+
+/* Keeps the compiler from folding or merging the chains. */
+#define KEEP(x) __asm__ volatile("" : "+r"(x))
+
+/*
+ * Eight independent chains and three loads fill the core, so a busy SMT
+ * sibling shows (x1.68; one chain's latency would not show it). One operation
+ * per chain and lap: quiet within 0.1 %; two per lap had modes 10 % apart.
+ */
+static void canaries(u64 *alu, u64 *getppid)
+{
+	static volatile unsigned long loaded[3];
+	unsigned long a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
+	u64 begin = now_ns(), middle;
+
+	for (unsigned long i = 0; i < ALU_LAPS; i++) {
+		a += loaded[0]; c += loaded[1]; e += loaded[2];
+		b ^= i; d ^= i; f ^= i; g += i; h ^= i;
+		KEEP(a); KEEP(b); KEEP(c); KEEP(d);
+		KEEP(e); KEEP(f); KEEP(g); KEEP(h);
+	}
+	middle = now_ns();
+	for (int i = 0; i < GETPPID_CALLS; i++)
+		syscall(SYS_getppid);
+	*getppid = now_ns() - middle;
+	*alu = middle - begin;
+}
+
+/* With -1 before the round and 1 after it, leaves the differences. */
+static void count(struct row *row, int sign)
+{
+	struct rusage usage;
+	char text[80] = "";
+	u64 delay = 0;
+
+	if (pread(schedstat, text, sizeof(text) - 1, 0) > 0)
+		sscanf(text, "%*u %llu", &delay);
+	getrusage(RUSAGE_THREAD, &usage);
+	row->run_delay_ns += sign * delay;
+	row->nvcsw += sign * usage.ru_nvcsw;
+	row->nivcsw += sign * usage.ru_nivcsw;
+	row->minflt += sign * usage.ru_minflt;
+}
+
+static void measure(struct row *row)
+{
+	alarm(WATCHDOG_S);
+	canaries(&row->alu[0], &row->getppid[0]);
+	count(row, -1);
+	row->cpu_begin = sched_getcpu();
+	run_round(row);
+	row->cpu_end = sched_getcpu();
+	count(row, 1);
+	canaries(&row->alu[1], &row->getppid[1]);
+	alarm(0);
+}
+
+static bool write_row(const struct row *row)
+{
+	bool pass = row->cpu_begin == parameters[CPU].value &&
+		    row->cpu_end == parameters[CPU].value;
+
+	printf("\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu",
+	       row->ops, row->elapsed, row->cpu_begin, row->cpu_end,
+	       row->nvcsw, row->nivcsw, row->minflt, row->run_delay_ns);
+	printf("\t%llu\t%llu\t%llu\t%llu", row->alu[0], row->alu[1],
+	       row->getppid[0], row->getppid[1]);
+	for (int i = 0; counters[i]; i++) {
+		printf("\t%llu", row->counters[i]);
+		pass &= row->counters[i] ==
+			(strstr(counters[i], "_ok") ? row->ops : 0);
+	}
+	printf("\t%s\n", pass ? "pass" : "fail");
+	return pass;
+}
+
+static int by_elapsed(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return (x->elapsed > y->elapsed) - (x->elapsed < y->elapsed);
+}
+
+/* Two lines for the eye; a median of an even number is the upper middle. */
+static void summarize(struct row *rows, unsigned long n)
+{
+	u64 ops = rows->ops, alu = -1, getppid = -1;
+	unsigned long clean = 0;
+
+	qsort(rows, n, sizeof(*rows), by_elapsed);
+	fprintf(stderr, "median ns/op: %.1f of %lu rows",
+		(double)rows[n / 2].elapsed / ops, n);
+	for (unsigned long i = 0; i < n; i++) {
+		alu = MIN(alu, MIN(rows[i].alu[0], rows[i].alu[1]));
+		getppid = MIN(getppid, MIN(rows[i].getppid[0],
+					   rows[i].getppid[1]));
+	}
+	for (unsigned long i = 0; i < n; i++)
+		if (MAX(rows[i].alu[0], rows[i].alu[1]) <= alu * 1.03 &&
+		    MAX(rows[i].getppid[0], rows[i].getppid[1]) <=
+		    getppid * 1.03)
+			rows[clean++] = rows[i];
+	fprintf(stderr, ", %.1f of %lu clean\n", !clean ? 0.0 :
+		(double)rows[clean / 2].elapsed / ops, clean);
+	fprintf(stderr, "clean: canaries within 3 %% of this run's smallest, "
+		"alu %llu ns, getppid %llu ns\n", alu, getppid);
+}
+
+static void pin(unsigned long wanted)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(wanted, &one);
+	if (CPU_ISSET(wanted, &cpus) &&
+	    !sched_setaffinity(0, sizeof(one), &one) &&
+	    !sched_getaffinity(0, sizeof(cpus), &cpus) &&
+	    CPU_EQUAL(&one, &cpus))
+		return;
+	fprintf(stderr, "wanted CPU %lu, Cpus_allowed has", wanted);
+	for (unsigned long i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &cpus))
+			fprintf(stderr, " %lu", i);
+	fprintf(stderr, ": choose one of these or widen the cpuset\n");
+	exit(FAIL);
+}
+
+__attribute__((noreturn)) static void usage(FILE *to, int code)
+{
+	fprintf(to, "usage: %s [--step] [OPTION NUMBER]...\n", workload);
+	for (struct parameter *p = parameters; p->option; p++)
+		fprintf(to, "  %s: %lu to %lu, default %lu\n", p->option,
+			p->min, p->max, p->value);
+	fprintf(to, "--step: a byte on stdin after each row, q ends\n"
+		"exit: 0 pass, 1 fail, 4 not on this kernel, 64 usage\n");
+	exit(code);
+}
+
+static void set(const char *option, const char *text)
+{
+	struct parameter *p = parameters;
+	char *end = "";
+	unsigned long n = text ? strtoul(text, &end, 10) : 0;
+
+	while (p->option && strcmp(p->option, option))
+		p++;
+	if (!p->option || !text || *text < '0' || *text > '9' || *end ||
+	    n < p->min || n > p->max) {
+		warnx("not accepted: %s %s", option, text ? text : "");
+		usage(stderr, USAGE);
+	}
+	p->value = n;
+}
+
+int main(int argc, char **argv)
+{
+	const char *env = getenv("REGBUNDLE_STEP");
+	bool step = env && !strcmp(env, "1"), passed = true, fifo;
+	struct sched_param priority = { .sched_priority = 1 };
+	unsigned long rows = 0, measured = 0;
+	struct row *samples;
+	char byte;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus))
+		err(FAIL, "sched_getaffinity");
+	for (unsigned long i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &cpus))
+			parameters[CPU].value = i;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help"))
+			usage(stdout, PASS);
+		else if (!strcmp(argv[i], "--step"))
+			step = true;
+		else
+			set(argv[i], argv[i + 1]), i++;
+	}
+	pin(parameters[CPU].value);
+	fifo = !sched_setscheduler(0, SCHED_FIFO, &priority);
+	fprintf(stderr, "note: sched=%s\n", fifo ? "fifo1" :
+		errno == EPERM ? "other (EPERM)" : "other");
+	schedstat = open("/proc/thread-self/schedstat", O_RDONLY);
+	if (schedstat < 0)
+		fprintf(stderr, "note: no schedstat, run_delay_ns is 0\n");
+	samples = map(parameters[ROUNDS].value * sizeof(*samples), -1, 0);
+	signal(SIGALRM, watchdog);
+	alarm(WATCHDOG_S);
+	prepare();
+
+	printf("#regbundle-rows 1 %s standalone ns\n", workload);
+	printf("phase\tround\tops\telapsed\tcpu_begin\tcpu_end\tnvcsw\tnivcsw\t"
+	       "minflt\trun_delay_ns\tcanary_before\tcanary_after\t"
+	       "canary_syscall_before\tcanary_syscall_after");
+	for (int i = 0; counters[i]; i++)
+		printf("\t%s", counters[i]);
+	printf("\tstatus\n");
+	while (measured < parameters[ROUNDS].value) {
+		struct row *row = &samples[measured];
+		u64 begin = now_ns();
+
+		memset(row, 0, sizeof(*row));
+		measure(row);
+		if (rows++ < parameters[WARMUP].value)
+			printf("warmup\t%lu", rows - 1);
+		else
+			printf("measured\t%lu", measured++);
+		passed &= write_row(row);
+		if (step && (fflush(stdout) ||
+			     read(STDIN_FILENO, &byte, 1) != 1 || byte == 'q'))
+			break;
+		/* Real-time tasks may use 95 % of a second: rest a ninth. */
+		if (fifo)
+			usleep((now_ns() - begin) / 8 / 1000);
+	}
+	printf("#end %lu\n", rows);
+	if (fflush(stdout))
+		err(FAIL, "stdout");
+	if (!step)
+		summarize(samples, measured);
+	return passed ? PASS : FAIL;
+}
