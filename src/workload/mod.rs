@@ -83,3 +83,4 @@ pub struct RoundOutcome {
     /// Semantic counters in the order of the declaration.
     pub counters: Vec<u64>,
 }
+pub mod emit;
