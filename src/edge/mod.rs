@@ -1,3 +1,4 @@
 //! The only code that touches the world: files, processes, host, git, clock.
 
 pub mod host;
+pub mod tree;
