@@ -1,1 +1,3 @@
-fn main(){}
+//! The command `regbundle`.
+
+fn main() {}

@@ -232,7 +232,7 @@ fn clang_compiles_every_program_without_a_warning() {
 fn the_makefile_builds_with_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let name = "syscall-getpid";
-    std::fs::write(dir.path().join("Makefile"), emit::makefile(name)).unwrap();
+    std::fs::write(dir.path().join("Makefile"), emit::makefile(&[name])).unwrap();
     let source = emit::source(name).unwrap();
     std::fs::write(dir.path().join(format!("{name}.c")), source).unwrap();
     let made = Command::new("make").current_dir(dir.path()).output();

@@ -26,6 +26,21 @@ pub struct IntegrityFinding {
     pub message: String,
 }
 
+impl std::fmt::Display for IntegrityFinding {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} {}",
+            self.code,
+            super::name::shown(&self.path)
+        )?;
+        if let Some(line) = self.line {
+            write!(formatter, ":{line}")?;
+        }
+        write!(formatter, ": {}", self.message)
+    }
+}
+
 /// Longest line that is read, in bytes without its LF.
 pub const LINE_BYTES: usize = 4096;
 /// Largest manifest that is read, in bytes: 65,536 lines of 128 bytes.

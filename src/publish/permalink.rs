@@ -80,7 +80,7 @@ pub enum PermalinkError {
     },
     /// A host whose kind is not known.
     #[error(
-        "host {host} is not known: name its kind with --forge github, gitlab, forgejo, cgit or sourcehut"
+        "host {host} is not known: name its kind in case.toml, `publish.forge`: github, gitlab, forgejo, cgit or sourcehut"
     )]
     UnknownHost {
         /// The host.
@@ -320,7 +320,7 @@ mod tests {
         let error = permanent_link(url, None, ID, "case").unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains("git.example.org") && text.contains("--forge"),
+            text.contains("git.example.org") && text.contains("publish.forge"),
             "{text}"
         );
         for forge in Forge::ALL {

@@ -6,6 +6,7 @@
 
 pub mod canary;
 pub mod declaration;
+pub mod emit;
 pub mod error;
 mod futex_memory;
 mod futex_ring;
@@ -83,4 +84,3 @@ pub struct RoundOutcome {
     /// Semantic counters in the order of the declaration.
     pub counters: Vec<u64>,
 }
-pub mod emit;

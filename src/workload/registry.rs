@@ -1,6 +1,7 @@
 //! The workloads there are. Adding one adds one line here.
 
 use super::Workload;
+use super::declaration::Declaration;
 use super::error::WorkloadError;
 use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
@@ -20,6 +21,17 @@ pub fn find(name: &str) -> Option<&'static dyn Workload> {
     ALL.iter()
         .copied()
         .find(|workload| workload.declaration().name == name)
+}
+
+/// What every workload says about itself, in the order of the catalogue.
+pub fn declarations() -> impl Iterator<Item = &'static Declaration> {
+    ALL.iter().map(|workload| workload.declaration())
+}
+
+/// What the workload of this name says about itself.
+#[must_use]
+pub fn declaration(name: &str) -> Option<&'static Declaration> {
+    find(name).map(Workload::declaration)
 }
 
 /// The workload of this name, or an error that lists the names there are.
