@@ -6,6 +6,13 @@
 
 pub mod bundle;
 pub mod edge;
+pub mod gate;
+pub mod input;
+pub mod judge;
 pub mod model;
 pub mod publish;
+pub mod stats;
 pub mod workload;
+
+/// Name and version, as every output carries them.
+pub const TOOL: &str = concat!("regbundle ", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,481 @@
+//! `case.toml`, read and checked: unknown keys, impossible numbers and names that
+//! the catalogue does not have are refused with their place.
+
+use thiserror::Error;
+
+use crate::model::case::{CASE_FORMAT, Case, WorkloadRole};
+use crate::model::plan::{Plan, PlannedWorkload, Role};
+use crate::workload::registry;
+
+/// Most boots a plan may have: letters of the labels run from a to y.
+const MOST_POINTS: usize = 25;
+
+/// Why a `case.toml` is not a case.
+#[derive(Debug, Error)]
+pub enum CaseError {
+    /// Not TOML, an unknown key, or a value of another type.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// Line, column and expected keys, from the reader.
+        message: String,
+    },
+    /// A value that cannot be.
+    #[error("{file}: `{key}`: found {found}, wanted {wanted}")]
+    Value {
+        /// The file.
+        file: String,
+        /// The key.
+        key: String,
+        /// What was found.
+        found: String,
+        /// What may stand there.
+        wanted: String,
+    },
+}
+
+/// Reads and checks a case; `file` names it in errors.
+///
+/// # Errors
+///
+/// When the text is not a case of this format, with place, found and wanted.
+pub fn read_case(text: &str, file: &str) -> Result<Case, CaseError> {
+    let case: Case = toml::from_str(text).map_err(|error| CaseError::Syntax {
+        file: file.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
+    Checker { file, case: &case }.check()?;
+    Ok(case)
+}
+
+/// Makes the plan of a checked case.
+///
+/// # Errors
+///
+/// When a parameter is unknown or outside its limits.
+pub fn plan_of(case: &Case, file: &str) -> Result<Plan, CaseError> {
+    let mut workloads = Vec::with_capacity(case.workload.len());
+    for section in &case.workload {
+        let key = format!("workload.{}.params", section.name);
+        let value = |found: String, wanted: String| CaseError::Value {
+            file: file.to_owned(),
+            key: key.clone(),
+            found,
+            wanted,
+        };
+        let declaration = registry::declaration(&section.name)
+            .ok_or_else(|| value(section.name.clone(), known_workloads()))?;
+        let params = crate::workload::parameters::Parameters::resolve(declaration, &section.params)
+            .map_err(|error| value("other parameters".to_owned(), error.to_string()))?;
+        workloads.push(PlannedWorkload {
+            name: section.name.clone(),
+            role: section.role,
+            implementations: section.implementations.clone(),
+            params: params
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        });
+    }
+    Ok(Plan::of_case(case, workloads))
+}
+
+fn known_workloads() -> String {
+    let names: Vec<&str> = registry::declarations().map(|known| known.name).collect();
+    format!("one of: {}", names.join(", "))
+}
+
+struct Checker<'a> {
+    file: &'a str,
+    case: &'a Case,
+}
+
+impl Checker<'_> {
+    fn value<T>(
+        &self,
+        key: &str,
+        found: impl Into<String>,
+        wanted: impl Into<String>,
+    ) -> Result<T, CaseError> {
+        Err(CaseError::Value {
+            file: self.file.to_owned(),
+            key: key.to_owned(),
+            found: found.into(),
+            wanted: wanted.into(),
+        })
+    }
+
+    fn check(&self) -> Result<(), CaseError> {
+        let case = self.case;
+        if case.format != CASE_FORMAT {
+            return self.value("format", case.format.to_string(), format!("{CASE_FORMAT}"));
+        }
+        if !is_name(&case.id) {
+            return self.value(
+                "id",
+                format!("`{}`", crate::input::cell::printable(&case.id, 60)),
+                "letters, digits and . _ - only, at most 100, beginning with a letter or digit",
+            );
+        }
+        self.line("title", &case.title)?;
+        self.line("scope.statement", &case.scope.statement)?;
+        if let Some(question) = &case.question {
+            self.line("question", question)?;
+        }
+        self.change()?;
+        self.plan()?;
+        self.workloads()?;
+        self.gates()?;
+        self.machine()?;
+        self.report()
+    }
+
+    /// A text that ends up in headers and tables must be one line without controls.
+    fn line(&self, key: &str, text: &str) -> Result<(), CaseError> {
+        if text.trim().is_empty() {
+            return self.value(key, "an empty text", "one line of text");
+        }
+        if let Some(odd) = text.chars().find(|c| !crate::input::cell::is_shown(*c)) {
+            return self.value(
+                key,
+                format!("the character U+{:04X}", u32::from(odd)),
+                "one line without control or direction characters",
+            );
+        }
+        Ok(())
+    }
+
+    fn change(&self) -> Result<(), CaseError> {
+        let Some(change) = &self.case.change else {
+            return Ok(());
+        };
+        for (key, id) in [
+            ("change.parent", &change.parent),
+            ("change.child", &change.child),
+        ] {
+            if !is_commit(id) {
+                return self.value(
+                    key,
+                    format!("`{id}`"),
+                    "a full commit id of 40 lower-case hex digits",
+                );
+            }
+        }
+        if change.parent == change.child {
+            return self.value(
+                "change.child",
+                "the parent's id",
+                "another commit than change.parent",
+            );
+        }
+        self.line("change.subject", &change.subject)?;
+        for (key, text) in [
+            ("change.author", &change.author),
+            ("change.summary", &change.summary),
+        ] {
+            if let Some(text) = text {
+                self.line(key, text)?;
+            }
+        }
+        for function in &change.functions {
+            self.line("change.functions", function)?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self) -> Result<(), CaseError> {
+        let plan = &self.case.plan;
+        let count = |role| plan.order.iter().filter(|known| **known == role).count();
+        if count(Role::Parent) == 0 || count(Role::Child) == 0 || plan.order.len() > MOST_POINTS {
+            return self.value(
+                "plan.order",
+                format!("{} parent and {} child", count(Role::Parent), count(Role::Child)),
+                format!("at least one of each and at most {MOST_POINTS} points, such as [\"parent\", \"child\", \"parent\"]"),
+            );
+        }
+        if !(2..=100_000).contains(&plan.rounds) {
+            return self.value("plan.rounds", plan.rounds.to_string(), "2 to 100000");
+        }
+        if plan.warmup_rounds > 10_000 {
+            return self.value(
+                "plan.warmup_rounds",
+                plan.warmup_rounds.to_string(),
+                "0 to 10000",
+            );
+        }
+        if !(1..=86_400).contains(&plan.point_seconds) {
+            return self.value(
+                "plan.point_seconds",
+                plan.point_seconds.to_string(),
+                "1 to 86400",
+            );
+        }
+        Ok(())
+    }
+
+    fn workloads(&self) -> Result<(), CaseError> {
+        let case = self.case;
+        for (index, section) in case.workload.iter().enumerate() {
+            if registry::declaration(&section.name).is_none() {
+                return self.value(
+                    "workload.name",
+                    format!("`{}`", section.name),
+                    known_workloads(),
+                );
+            }
+            if case
+                .workload
+                .iter()
+                .skip(index + 1)
+                .any(|other| other.name == section.name)
+            {
+                return self.value(
+                    "workload.name",
+                    format!("`{}` twice", section.name),
+                    "each workload once",
+                );
+            }
+            let mut sorted = section.implementations.clone();
+            sorted.sort();
+            sorted.dedup();
+            if sorted.is_empty() || sorted.len() != section.implementations.len() {
+                return self.value(
+                    &format!("workload.{}.implementations", section.name),
+                    "none, or one twice",
+                    "\"formal\", \"standalone\" or both",
+                );
+            }
+        }
+        let primary = case
+            .workload
+            .iter()
+            .find(|section| section.name == case.plan.primary);
+        match primary {
+            Some(section) if section.role == WorkloadRole::Target => Ok(()),
+            _ => self.value(
+                "plan.primary",
+                format!("`{}`", case.plan.primary),
+                "the name of a [[workload]] of this case with role = \"target\"",
+            ),
+        }
+    }
+
+    fn gates(&self) -> Result<(), CaseError> {
+        let gates = &self.case.gates;
+        for (key, value) in [
+            ("gates.signal_pct", gates.signal_pct),
+            ("gates.drift_pct", gates.drift_pct),
+            ("gates.cv_pct", gates.cv_pct),
+            ("gates.margin_pct", gates.margin_pct),
+            ("gates.canary_pct", gates.canary_pct),
+        ] {
+            if !(value > 0.0 && value <= 100.0) {
+                return self.value(key, value.to_string(), "percent, above 0 and at most 100");
+            }
+        }
+        Ok(())
+    }
+
+    fn machine(&self) -> Result<(), CaseError> {
+        let machine = &self.case.machine;
+        let classes = ["bare-metal", "virtual-machine", "emulated"];
+        if let Some(found) = machine
+            .environment
+            .as_deref()
+            .filter(|text| !classes.contains(text))
+        {
+            return self.value(
+                "machine.environment",
+                format!("`{found}`"),
+                format!("one of: {}", classes.join(", ")),
+            );
+        }
+        if let Some(found) = machine
+            .cgroup
+            .as_deref()
+            .filter(|text| !["root", "child"].contains(text))
+        {
+            return self.value("machine.cgroup", format!("`{found}`"), "`root` or `child`");
+        }
+        for (key, text) in [
+            ("machine.preempt", &machine.preempt),
+            ("machine.description", &machine.description),
+        ] {
+            if let Some(text) = text {
+                self.line(key, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> Result<(), CaseError> {
+        let report = &self.case.report;
+        let addresses = report.from.iter().chain(&report.to).chain(&report.cc);
+        for address in addresses {
+            self.line("report", address)?;
+            if !is_address(address) {
+                return self.value(
+                    "report",
+                    format!("`{address}`"),
+                    "`Name <user@example.org>` or `user@example.org`",
+                );
+            }
+        }
+        if let Some(id) = &report.in_reply_to {
+            let bare = id.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+            let good = bare.is_some_and(|bare| {
+                bare.contains('@')
+                    && bare
+                        .bytes()
+                        .all(|byte| byte.is_ascii_graphic() && byte != b'<' && byte != b'>')
+            });
+            if !good {
+                return self.value(
+                    "report.in_reply_to",
+                    format!("`{id}`"),
+                    "a Message-ID such as `<id@example.org>`",
+                );
+            }
+        }
+        for (key, text) in [
+            ("report.area", &report.area),
+            ("report.reply_subject", &report.reply_subject),
+            ("report.regzbot_title", &report.regzbot_title),
+        ] {
+            if let Some(text) = text {
+                self.line(key, text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says whether a text can name a folder in a bundle on any file system.
+fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=100).contains(&text.len())
+        && text.bytes().all(plain)
+        && text
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Says whether a text is a full commit id.
+fn is_commit(text: &str) -> bool {
+    text.len() == 40
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Says whether a text is a mail address with or without a name.
+fn is_address(text: &str) -> bool {
+    let address = match text.split_once('<') {
+        Some((_, rest)) => match rest.strip_suffix('>') {
+            Some(address) => address,
+            None => return false,
+        },
+        None => text,
+    };
+    address.split_once('@').is_some_and(|(user, host)| {
+        let atom = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| {
+                    byte.is_ascii_alphanumeric() || b".!#$%&'*+/=?^_`{|}~-".contains(&byte)
+                })
+        };
+        atom(user) && atom(host)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASE: &str = r#"
+format = 1
+id = "x"
+title = "t"
+[scope]
+statement = "s"
+[plan]
+order = ["parent", "child", "parent"]
+primary = "syscall-getpid"
+[[workload]]
+name = "syscall-getpid"
+role = "target"
+"#;
+
+    fn message(text: &str) -> String {
+        read_case(text, "case.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_small_case_is_read_with_its_defaults() {
+        let case = read_case(CASE, "case.toml").unwrap();
+        let plan = plan_of(&case, "case.toml").unwrap();
+        assert_eq!(plan.rounds, 15);
+        assert_eq!(plan.warmup_rounds, 3);
+        assert_eq!(plan.points.len(), 3);
+        assert!(!plan.workloads[0].params.is_empty());
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_line_column_and_the_expected_keys() {
+        let text = CASE.replace("primary", "primay");
+        let message = message(&text);
+        assert!(message.contains("line 9, column 1"), "{message}");
+        assert!(message.contains("primay"), "{message}");
+        assert!(message.contains("`primary`"), "{message}");
+    }
+
+    #[test]
+    fn impossible_values_are_named_with_what_is_wanted() {
+        for (from, to, key) in [
+            ("id = \"x\"", "id = \"../x\"", "`id`"),
+            ("title = \"t\"", "title = \"a\\nb\"", "`title`"),
+            (
+                "[\"parent\", \"child\", \"parent\"]",
+                "[\"parent\"]",
+                "`plan.order`",
+            ),
+            (
+                "primary = \"syscall-getpid\"",
+                "primary = \"x\"",
+                "`plan.primary`",
+            ),
+            (
+                "name = \"syscall-getpid\"",
+                "name = \"nosuch\"",
+                "`workload.name`",
+            ),
+            ("role = \"target\"", "role = \"control\"", "`plan.primary`"),
+            ("format = 1", "format = 2", "`format`"),
+        ] {
+            let message = message(&CASE.replace(from, to));
+            assert!(message.contains(key), "{message}");
+            assert!(message.contains("wanted"), "{message}");
+        }
+        let message = message(&format!("{CASE}\n[gates]\ndrift_pct = -1.0\n"));
+        assert!(message.contains("`gates.drift_pct`"), "{message}");
+    }
+
+    #[test]
+    fn a_parameter_outside_its_limits_stops_the_plan() {
+        let text = format!("{CASE}params = {{ calls = 0 }}\n");
+        let case = read_case(&text, "case.toml").unwrap();
+        let message = plan_of(&case, "case.toml").unwrap_err().to_string();
+        assert!(message.contains("calls"), "{message}");
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        assert!(is_address("A B <a@example.org>"));
+        assert!(is_address("a@example.org"));
+        for bad in ["a", "a@", "A <a@example.org", "a b@example.org", "a@x, b@y"] {
+            assert!(!is_address(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! State is the fold of plan and journals: there is no other state.
+//!
+//! Input: the files of a case (or of a bundle's `data/`) as a tree. Output:
+//! `Evidence`, with every attempt. Nothing is repaired and nothing dropped: rows
+//! of aborted attempts stay, flagged by their attempt.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::ingest::{IngestError, IngestNote, Ingested, interpret};
+use super::rows::{Columns, RowsError, read_columns, read_row};
+use crate::model::case::Implementation;
+use crate::model::digest::{sha256_hex, sha256_hex_128};
+use crate::model::evidence::{Attempt, Evidence, Point, Segment, Source};
+use crate::model::identity::BootIdentity;
+use crate::model::journal::{JournalError, Record, RecordKind, read_journal};
+use crate::model::plan::{PLAN_FORMAT, Plan};
+use crate::model::protocol::Clock;
+use crate::model::tree::Tree;
+
+/// Folder of the journals, relative to a case.
+pub const JOURNAL_FOLDER: &str = "journal/";
+/// The plan, relative to a case.
+pub const PLAN_FILE: &str = "plan.json";
+
+/// Why the files of a case are not evidence.
+#[derive(Debug, Error)]
+pub enum EvidenceError {
+    /// The plan is missing.
+    #[error(
+        "plan.json: not found; `regbundle run` or `regbundle ingest` writes it before the first row"
+    )]
+    NoPlan,
+    /// The plan is not readable.
+    #[error("plan.json: {message}; it is written once, before the first row, and never edited")]
+    Plan {
+        /// What the reader says.
+        message: String,
+    },
+    /// The chain is broken.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A row in the journal is not one.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// An ingested file is not what its note says.
+    #[error(transparent)]
+    Ingest(#[from] IngestError),
+    /// A record does not follow from those before it.
+    #[error("{place}: found {found}, wanted {wanted}")]
+    Order {
+        /// Journal file and line.
+        place: String,
+        /// What was found.
+        found: String,
+        /// What may stand there.
+        wanted: String,
+    },
+    /// An ingested file is missing or changed.
+    #[error("{path}: found {found}, wanted the file with SHA-256 {wanted} that {place} names")]
+    File {
+        /// The file.
+        path: String,
+        /// `no file` or its digest.
+        found: String,
+        /// The digest in the journal.
+        wanted: String,
+        /// Journal file and line.
+        place: String,
+    },
+}
+
+/// The chain's end: what the next opening continues from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChainEnd {
+    /// Hash the next file's first record must carry.
+    pub hash: String,
+    /// Openings so far.
+    pub openings: u32,
+    /// Torn tails, `file: N bytes at M`.
+    pub torn: Vec<String>,
+}
+
+/// Folds the files of a case into evidence.
+///
+/// # Errors
+///
+/// When the plan or a journal is damaged, an ingested file is missing or changed,
+/// or a record does not follow from those before it.
+pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
+    let plan_bytes = &files.get(PLAN_FILE).ok_or(EvidenceError::NoPlan)?.bytes;
+    let plan = read_plan(plan_bytes)?;
+    let points = plan
+        .points
+        .iter()
+        .map(|point| Point {
+            position: point.position,
+            label: point.label.clone(),
+            role: point.role,
+            attempts: Vec::new(),
+        })
+        .collect();
+    let mut state = State {
+        files,
+        evidence: Evidence {
+            plan,
+            points,
+            summaries: Vec::new(),
+            plan_before_rows: true,
+            torn: Vec::new(),
+            last_seconds: 0,
+        },
+        identity: BootIdentity::default(),
+        open: None,
+        streams: BTreeMap::new(),
+        ingested_identities: BTreeMap::new(),
+    };
+    let mut end = ChainEnd {
+        hash: sha256_hex_128(plan_bytes),
+        ..ChainEnd::default()
+    };
+    for (path, entry) in files.range(JOURNAL_FOLDER.to_owned()..) {
+        if !path.starts_with(JOURNAL_FOLDER) {
+            break;
+        }
+        let reading = read_journal(path, &entry.bytes, &end.hash)?;
+        if let Some(last) = reading.records.last() {
+            end.hash.clone_from(&last.hash);
+        }
+        if let Some(torn) = reading.torn {
+            end.torn
+                .push(format!("{path}: {} bytes at {}", torn.length, torn.offset));
+        }
+        end.openings += 1;
+        state.open = None;
+        state.streams.clear();
+        for (line, record) in (1..).zip(&reading.records) {
+            state.apply(record, path, line)?;
+        }
+    }
+    state.evidence.torn.clone_from(&end.torn);
+    state.attach_identities();
+    Ok((state.evidence, end))
+}
+
+/// Reads `plan.json`.
+///
+/// # Errors
+///
+/// When it is not a plan of this format.
+pub fn read_plan(bytes: &[u8]) -> Result<Plan, EvidenceError> {
+    let plan: Plan = serde_json::from_slice(bytes).map_err(|error| EvidenceError::Plan {
+        message: error.to_string(),
+    })?;
+    if plan.format == PLAN_FORMAT {
+        return Ok(plan);
+    }
+    Err(EvidenceError::Plan {
+        message: format!("found format {}, wanted {PLAN_FORMAT}", plan.format),
+    })
+}
+
+/// Where an open stream's rows go: index of the segment in the open attempt.
+struct OpenStream {
+    segment: usize,
+    columns: Columns,
+}
+
+struct State<'a> {
+    files: &'a Tree,
+    evidence: Evidence,
+    identity: BootIdentity,
+    /// Index of the point whose attempt is open in this file.
+    open: Option<usize>,
+    /// Record number of `row-begin` to its stream.
+    streams: BTreeMap<String, OpenStream>,
+    ingested_identities: BTreeMap<String, BootIdentity>,
+}
+
+impl State<'_> {
+    fn apply(&mut self, record: &Record, path: &str, line: usize) -> Result<(), EvidenceError> {
+        let place = format!("{path}:{line}");
+        match record.kind {
+            RecordKind::BootOpen => self.boot_open(record, &place),
+            RecordKind::BootClose => {
+                self.take_time(record.field(1));
+                Ok(())
+            }
+            RecordKind::RowBegin => self.row_begin(record, path, &place),
+            RecordKind::Row => self.row(record, &place),
+            RecordKind::RowAbort => {
+                let reason = record.field(1).to_owned();
+                self.segment(record.field(0), &place)?.aborted = Some(reason);
+                Ok(())
+            }
+            RecordKind::Note => self.note(record, &place),
+        }
+    }
+
+    fn take_time(&mut self, seconds: &str) {
+        if let Ok(seconds) = seconds.parse::<i64>() {
+            self.evidence.last_seconds = self.evidence.last_seconds.max(seconds);
+        }
+    }
+
+    fn boot_open(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        self.take_time(record.field(1));
+        self.identity = serde_json::from_str(record.field(3)).map_err(|error| {
+            order(
+                place,
+                &error.to_string(),
+                "the identity of the boot as JSON",
+            )
+        })?;
+        Ok(())
+    }
+
+    fn attempt(&mut self, place: &str) -> Result<&mut Attempt, EvidenceError> {
+        self.open
+            .and_then(|index| self.evidence.points.get_mut(index))
+            .and_then(|point| point.attempts.last_mut())
+            .ok_or_else(|| {
+                order(
+                    place,
+                    "a row outside any point",
+                    "a note `point-begin` before it",
+                )
+            })
+    }
+
+    fn segment(&mut self, begin: &str, place: &str) -> Result<&mut Segment, EvidenceError> {
+        let index = self
+            .streams
+            .get(begin)
+            .map(|stream| stream.segment)
+            .ok_or_else(|| {
+                order(
+                    place,
+                    &format!("row-begin {begin}"),
+                    "the number of a row-begin in this file",
+                )
+            })?;
+        self.attempt(place)?.segments.get_mut(index).ok_or_else(|| {
+            order(
+                place,
+                "a stream of another point",
+                "a stream of the open point",
+            )
+        })
+    }
+
+    fn row_begin(&mut self, record: &Record, path: &str, place: &str) -> Result<(), EvidenceError> {
+        let workload = record.field(0).to_owned();
+        let implementation = Implementation::from_word(record.field(1))
+            .ok_or_else(|| order(place, record.field(1), "formal or standalone"))?;
+        let planned = self
+            .evidence
+            .plan
+            .workload(&workload)
+            .is_some_and(|planned| planned.implementations.contains(&implementation));
+        if !planned {
+            return Err(order(
+                place,
+                &format!("{workload}, {}", implementation.word()),
+                "a workload and implementation of the plan",
+            ));
+        }
+        let clock = Clock::from_word(record.field(2))
+            .ok_or_else(|| order(place, record.field(2), "ns or instructions"))?;
+        let columns = read_columns(&record.field(4).replace(' ', "\t"), place)?;
+        let segment = Segment {
+            workload,
+            implementation,
+            clock,
+            rows: Vec::new(),
+            announced: None,
+            aborted: None,
+            counters: columns.counters.clone(),
+            program_sha256: record.field(3).to_owned(),
+            source: Source::Runner {
+                journal: path.to_owned(),
+            },
+            notes: Vec::new(),
+        };
+        let attempt = self.attempt(place)?;
+        attempt.segments.push(segment);
+        let stream = OpenStream {
+            segment: attempt.segments.len() - 1,
+            columns,
+        };
+        self.streams.insert(record.seq.to_string(), stream);
+        Ok(())
+    }
+
+    fn row(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        let (begin, cells) = record.fields.split_first().ok_or_else(|| {
+            order(
+                place,
+                "an empty row",
+                "the number of its row-begin and its cells",
+            )
+        })?;
+        let row = match self.streams.get(begin) {
+            Some(stream) => read_row(&cells.join("\t"), &stream.columns, place)?,
+            None => {
+                return Err(order(
+                    place,
+                    begin,
+                    "the number of a row-begin in this file",
+                ));
+            }
+        };
+        self.segment(begin, place)?.rows.push(row);
+        Ok(())
+    }
+
+    fn note(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        match record.field(0) {
+            "point-begin" => self.point_begin(record, place),
+            "point-end" => {
+                let attempt = self.attempt(place)?;
+                attempt.finished = true;
+                record.field(2).clone_into(&mut attempt.ended_because);
+                self.open = None;
+                Ok(())
+            }
+            "row-end" => {
+                let announced = record.field(2).parse().ok();
+                self.segment(record.field(1), place)?.announced = announced;
+                Ok(())
+            }
+            "worker" => {
+                let note = record.field(2);
+                let (key, value) = note.split_once('=').unwrap_or((note, ""));
+                let pair = (key.to_owned(), value.to_owned());
+                self.segment(record.field(1), place)?.notes.push(pair);
+                Ok(())
+            }
+            "ingest" => self.ingest(record, place),
+            _ => Ok(()),
+        }
+    }
+
+    fn point_begin(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        let label = record.field(1);
+        let index = self
+            .evidence
+            .points
+            .iter()
+            .position(|point| point.label == label)
+            .ok_or_else(|| {
+                order(
+                    place,
+                    &format!("the point `{label}`"),
+                    "a point of the plan",
+                )
+            })?;
+        let identity = self.identity.clone();
+        if let Some(point) = self.evidence.points.get_mut(index) {
+            if point.counted().is_some() {
+                return Err(order(
+                    place,
+                    &format!("`{label}` begun again after it was finished"),
+                    "each point finished once",
+                ));
+            }
+            let number = u32::try_from(point.attempts.len() + 1).unwrap_or(u32::MAX);
+            point.attempts.push(Attempt {
+                number,
+                identity,
+                segments: Vec::new(),
+                finished: false,
+                ended_because: String::new(),
+            });
+        }
+        self.open = Some(index);
+        Ok(())
+    }
+
+    fn ingest(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        let note: IngestNote = serde_json::from_str(record.field(1))
+            .map_err(|error| order(place, &error.to_string(), "what was ingested, as JSON"))?;
+        let missing = |found: String| EvidenceError::File {
+            path: note.path.clone(),
+            found,
+            wanted: note.sha256.clone(),
+            place: place.to_owned(),
+        };
+        let entry = self
+            .files
+            .get(&note.path)
+            .ok_or_else(|| missing("no file".to_owned()))?;
+        let found = sha256_hex(&entry.bytes);
+        if found != note.sha256 {
+            return Err(missing(found));
+        }
+        let ingested = interpret(&note, &entry.bytes, &self.evidence.plan)?;
+        self.merge(ingested, place)
+    }
+
+    fn merge(&mut self, ingested: Ingested, place: &str) -> Result<(), EvidenceError> {
+        for (label, segment) in ingested.segments {
+            self.evidence.plan_before_rows = false;
+            let Some(point) = self
+                .evidence
+                .points
+                .iter_mut()
+                .find(|point| point.label == label)
+            else {
+                continue;
+            };
+            if point.attempts.is_empty() {
+                point.attempts.push(Attempt {
+                    number: 1,
+                    identity: BootIdentity::default(),
+                    segments: Vec::new(),
+                    finished: true,
+                    ended_because: "ingested".to_owned(),
+                });
+            }
+            let Some(attempt) = point.attempts.last_mut() else {
+                continue;
+            };
+            let twice = attempt.segments.iter().any(|known| {
+                known.workload == segment.workload && known.implementation == segment.implementation
+            });
+            if twice || attempt.ended_because != "ingested" {
+                return Err(order(
+                    place,
+                    &format!(
+                        "rows of {label}, {}, {} a second time",
+                        segment.workload,
+                        segment.implementation.word()
+                    ),
+                    "each point, workload and implementation once",
+                ));
+            }
+            attempt.segments.push(segment);
+        }
+        for summary in ingested.summaries {
+            let twice = self.evidence.summaries.iter().any(|known| {
+                known.workload == summary.workload && known.implementation == summary.implementation
+            });
+            if twice {
+                return Err(order(
+                    place,
+                    &format!("means of {} a second time", summary.workload),
+                    "each workload and implementation once",
+                ));
+            }
+            self.evidence.summaries.push(summary);
+        }
+        for (label, identity) in ingested.identities {
+            if self
+                .ingested_identities
+                .insert(label.clone(), identity)
+                .is_some()
+            {
+                return Err(order(
+                    place,
+                    &format!("the boot of {label} a second time"),
+                    "one boot per point",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives ingested points the identity that a table states for them.
+    fn attach_identities(&mut self) {
+        for point in &mut self.evidence.points {
+            let Some(identity) = self.ingested_identities.get(&point.label) else {
+                continue;
+            };
+            for attempt in &mut point.attempts {
+                if attempt.ended_because == "ingested" {
+                    attempt.identity = identity.clone();
+                }
+            }
+        }
+    }
+}
+
+fn order(place: &str, found: &str, wanted: &str) -> EvidenceError {
+    EvidenceError::Order {
+        place: place.to_owned(),
+        found: found.to_owned(),
+        wanted: wanted.to_owned(),
+    }
+}

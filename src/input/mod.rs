@@ -1,0 +1,10 @@
+//! Bytes become the model: `case.toml`, rows, tables made elsewhere, journals.
+//!
+//! Strict readers: what is not understood is an error that names the place.
+
+pub mod case;
+pub mod cell;
+pub mod evidence;
+pub mod ingest;
+pub mod rows;
+pub mod table;
