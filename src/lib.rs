@@ -6,6 +6,7 @@
 
 pub mod bundle;
 pub mod edge;
+pub mod engine;
 pub mod gate;
 pub mod input;
 pub mod judge;

@@ -1,5 +1,8 @@
 //! The only code that touches the world: files, processes, host, git, clock.
 
-pub mod host;
+pub mod case_folder;
+pub mod clock;
+pub mod cpu;
 pub mod git;
+pub mod host;
 pub mod tree;
