@@ -12,6 +12,7 @@ pub mod input;
 pub mod judge;
 pub mod model;
 pub mod publish;
+pub mod render;
 pub mod stats;
 pub mod workload;
 

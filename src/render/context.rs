@@ -1,0 +1,667 @@
+//! What the templates see: every figure and sentence as finished text.
+
+use serde::Serialize;
+
+use super::analysis::comparison_table;
+use super::number::{fixed, signed_pct};
+use super::sentence::{change_words, control_sentence, result_sentence, screen_sentence};
+use crate::judge::ENVIRONMENT_NOT_RECORDED;
+use crate::model::analysis::{Analysis, Comparison, Verdict};
+use crate::model::case::{Boots, Case, ReportKind, WorkloadRole};
+use crate::model::claim::Claim;
+use crate::model::evidence::{Evidence, Point};
+use crate::model::finding::Outcome;
+use crate::model::identity::{Reading, SETTING_KEYS};
+use crate::model::row::Metric;
+use crate::workload::registry;
+
+/// Least change of a micro-benchmark that the kernel's documents call a regression,
+/// percent (Documentation/admin-guide/reporting-regressions.rst).
+const REGRESSION_PCT: f64 = 5.0;
+
+/// Width of lines of facts, characters.
+const FACT_WIDTH: usize = 76;
+
+/// What kind of mail a result allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailKind {
+    /// A demonstration: never sent.
+    Demo,
+    /// A regression report with its `#regzbot` paragraph.
+    Regression,
+    /// A question to the list: below the threshold, unresolved or emulated.
+    Question,
+    /// A comparison without a regression.
+    Comparison,
+    /// Evidence with a failing validity gate: not a report.
+    Invalid,
+}
+
+/// Decides the kind of mail.
+#[must_use]
+pub fn mail_kind(case: &Case, analysis: &Analysis) -> MailKind {
+    if case.report.kind == ReportKind::Demo {
+        return MailKind::Demo;
+    }
+    let class = environment_class(case, analysis);
+    let real = class == "bare-metal" || class == "virtual-machine";
+    let primary = primary(analysis, &case.plan.primary);
+    let large = !primary.is_empty()
+        && primary
+            .iter()
+            .all(|comparison| comparison.delta_pct.abs() >= REGRESSION_PCT);
+    match analysis.verdict {
+        Verdict::Invalid => MailKind::Invalid,
+        Verdict::Regression if real && large && case.change.is_some() => MailKind::Regression,
+        Verdict::Regression | Verdict::Inconclusive => MailKind::Question,
+        Verdict::Improvement | Verdict::NoMaterialChange => MailKind::Comparison,
+    }
+}
+
+/// Returns the recorded class, else the one the reporter states.
+fn environment_class<'a>(case: &'a Case, analysis: &'a Analysis) -> &'a str {
+    if analysis.environment == ENVIRONMENT_NOT_RECORDED {
+        case.machine
+            .environment
+            .as_deref()
+            .unwrap_or(ENVIRONMENT_NOT_RECORDED)
+    } else {
+        &analysis.environment
+    }
+}
+
+fn primary<'a>(analysis: &'a Analysis, name: &str) -> Vec<&'a Comparison> {
+    analysis
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.workload == name && comparison.role == WorkloadRole::Target)
+        .collect()
+}
+
+/// Links into the published tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Links {
+    /// The evidence tree.
+    pub evidence: String,
+    /// The reproducer folder.
+    pub reproducer: String,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangeView {
+    parent: String,
+    child: String,
+    parent_short: String,
+    child_short: String,
+    subject: String,
+    summary: String,
+}
+
+#[derive(Debug, Serialize)]
+struct WorkloadView {
+    name: String,
+    unit: String,
+    direction: &'static str,
+    op: String,
+    table: String,
+    sentences: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Regzbot {
+    introduced: String,
+    title: String,
+}
+
+#[derive(Debug, Serialize)]
+struct CellView {
+    name: String,
+    value: String,
+    claim: String,
+}
+
+#[derive(Debug, Serialize)]
+struct FigureView {
+    workload: String,
+    implementation: String,
+    unit: String,
+    role: &'static str,
+    cells: Vec<CellView>,
+}
+
+#[derive(Debug, Serialize)]
+struct GateView {
+    gate: String,
+    outcome: &'static str,
+    reason: String,
+}
+
+/// Context of the report and of the README.
+#[derive(Debug, Serialize)]
+pub struct Context {
+    tool: String,
+    case_id: String,
+    title: String,
+    kind: &'static str,
+    verdict: String,
+    sentence: String,
+    without_boots_distinct: Option<String>,
+    opening: String,
+    change: Option<ChangeView>,
+    scope: String,
+    workload_scopes: Vec<String>,
+    not_claimed: Vec<String>,
+    regzbot: Option<Regzbot>,
+    targets: Vec<WorkloadView>,
+    controls: Vec<WorkloadView>,
+    boots: String,
+    rows: String,
+    gates_open: String,
+    facts: String,
+    question: Option<String>,
+    links: Option<Links>,
+    figures: Vec<FigureView>,
+    gates: Vec<GateView>,
+    reproducers: Vec<String>,
+    own_reproducer_measured: bool,
+    environment: String,
+}
+
+/// What a context is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// Plan and rows.
+    pub evidence: &'a Evidence,
+    /// What follows from them.
+    pub analysis: &'a Analysis,
+    /// Claims, for their ids.
+    pub claims: &'a [Claim],
+    /// Name and version of the program.
+    pub tool: &'a str,
+}
+
+/// Makes the context; `links` only for a mail whose tree is published.
+#[must_use]
+pub fn context(sources: &Sources<'_>, links: Option<Links>) -> Context {
+    let Sources {
+        case,
+        evidence,
+        analysis,
+        ..
+    } = sources;
+    let kind = mail_kind(case, analysis);
+    let change = case.change.as_ref().map(|change| ChangeView {
+        parent: change.parent.clone(),
+        child: change.child.clone(),
+        parent_short: short(&change.parent),
+        child_short: short(&change.child),
+        subject: inert(&change.subject),
+        summary: change
+            .summary
+            .as_deref()
+            .map_or_else(|| "not recorded".to_owned(), inert),
+    });
+    Context {
+        tool: sources.tool.to_owned(),
+        case_id: case.id.clone(),
+        title: inert(&case.title),
+        kind: match kind {
+            MailKind::Demo => "demo",
+            MailKind::Regression => "regression",
+            MailKind::Question => "question",
+            MailKind::Comparison => "comparison",
+            MailKind::Invalid => "invalid",
+        },
+        verdict: analysis.verdict.word().to_owned(),
+        sentence: analysis.sentence.clone(),
+        without_boots_distinct: analysis
+            .without_boots_distinct
+            .map(|verdict| verdict.word().to_owned()),
+        opening: opening(sources),
+        scope: inert(&case.scope.statement),
+        workload_scopes: evidence
+            .plan
+            .workloads
+            .iter()
+            .filter_map(|workload| registry::declaration(&workload.name))
+            .map(|declaration| format!("{}: {}", declaration.name, declaration.scope))
+            .collect(),
+        not_claimed: case
+            .scope
+            .not_claimed
+            .iter()
+            .map(|text| inert(text))
+            .collect(),
+        regzbot: (kind == MailKind::Regression)
+            .then_some(())
+            .and(case.change.as_ref())
+            .map(|change| Regzbot {
+                introduced: change.child.clone(),
+                title: inert(case.report.regzbot_title.as_deref().unwrap_or(&case.title)),
+            }),
+        targets: workload_views(sources, WorkloadRole::Target),
+        controls: workload_views(sources, WorkloadRole::Control),
+        boots: boots_sentence(sources),
+        rows: rows_sentence(sources),
+        gates_open: gates_open(analysis),
+        facts: facts_text(&facts(sources)),
+        question: case.question.as_deref().map(inert),
+        links,
+        figures: analysis
+            .comparisons
+            .iter()
+            .map(|comparison| figure_view(comparison, sources.claims))
+            .collect(),
+        gates: analysis
+            .findings
+            .iter()
+            .map(|finding| GateView {
+                gate: finding.gate.clone(),
+                outcome: finding.outcome.word(),
+                reason: markdown_cell(&finding.reason),
+            })
+            .collect(),
+        reproducers: evidence
+            .plan
+            .workloads
+            .iter()
+            .map(|workload| workload.name.clone())
+            .collect(),
+        own_reproducer_measured: evidence.plan_before_rows,
+        environment: environment_text(case, analysis),
+        change,
+    }
+}
+
+fn short(commit: &str) -> String {
+    commit.chars().take(12).collect()
+}
+
+/// Makes a text of the user inert: no controls, one line.
+fn inert(text: &str) -> String {
+    crate::input::cell::printable(text, 1000)
+}
+
+/// Makes a text inert in a Markdown table.
+fn markdown_cell(text: &str) -> String {
+    inert(text)
+        .replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('`', "'")
+        .replace('[', "\\[")
+}
+
+fn environment_text(case: &Case, analysis: &Analysis) -> String {
+    let words = |class: &str| class.replace('-', " ");
+    if analysis.environment != ENVIRONMENT_NOT_RECORDED {
+        return words(&analysis.environment);
+    }
+    match &case.machine.environment {
+        Some(class) => format!("{} (stated by the reporter, not recorded)", words(class)),
+        None => "not recorded".to_owned(),
+    }
+}
+
+/// First sentences: what was measured and what came out, by implementation.
+fn opening(sources: &Sources<'_>) -> String {
+    let primary = primary(sources.analysis, &sources.case.plan.primary);
+    let scope = inert(&sources.case.scope.statement);
+    let environment = environment_text(sources.case, sources.analysis);
+    let Some(first) = primary.first() else {
+        return format!("{scope}: no complete sandwich was measured.");
+    };
+    let results: Vec<String> = primary
+        .iter()
+        .map(|comparison| {
+            format!(
+                "{} ({} implementation)",
+                change_words(comparison, 2),
+                comparison.implementation.word()
+            )
+        })
+        .collect();
+    let subject = match &sources.case.change {
+        Some(change) => format!(
+            "I measured {} (\"{}\") against its parent {}",
+            short(&change.child),
+            inert(&change.subject),
+            short(&change.parent)
+        ),
+        None => "I measured one kernel against itself".to_owned(),
+    };
+    let resolved = primary.iter().all(|comparison| {
+        comparison
+            .interval
+            .as_ref()
+            .is_some_and(|interval| interval.low95_pct > 0.0 || interval.high95_pct < 0.0)
+    });
+    let caveat = if sources.analysis.verdict == Verdict::Invalid {
+        " A validity gate fails, so these figures are not evidence of a change."
+    } else if resolved {
+        ""
+    } else {
+        " These boots do not resolve it from boot noise."
+    };
+    format!(
+        "{subject}. Environment: {environment}. In {scope}, the child was {}, metric {}.{caveat}",
+        results.join(" and "),
+        first.unit
+    )
+}
+
+fn workload_views(sources: &Sources<'_>, role: WorkloadRole) -> Vec<WorkloadView> {
+    let mut views = Vec::new();
+    for workload in &sources.evidence.plan.workloads {
+        let comparisons: Vec<&Comparison> = sources
+            .analysis
+            .comparisons
+            .iter()
+            .filter(|comparison| comparison.workload == workload.name && comparison.role == role)
+            .collect();
+        let Some(first) = comparisons.first() else {
+            continue;
+        };
+        let margin = sources.evidence.plan.thresholds.margin_pct;
+        let mut sentences = Vec::new();
+        for comparison in &comparisons {
+            let name = comparison.implementation.word();
+            sentences.push(format!("{name}: {}.", screen_sentence(comparison)));
+            sentences.push(match role {
+                WorkloadRole::Target => format!("{name}: {}", result_sentence(comparison)),
+                WorkloadRole::Control => {
+                    format!("{name}: {}", control_sentence(comparison, margin))
+                }
+            });
+        }
+        views.push(WorkloadView {
+            name: workload.name.clone(),
+            unit: first.unit.clone(),
+            direction: if first.higher_is_better {
+                "higher is better"
+            } else {
+                "lower is better"
+            },
+            op: registry::declaration(&workload.name)
+                .map_or_else(String::new, |known| known.op.to_owned()),
+            table: comparison_table(&comparisons, false, "  "),
+            sentences,
+        });
+    }
+    views
+}
+
+fn boots_sentence(sources: &Sources<'_>) -> String {
+    let evidence = sources.evidence;
+    let order: Vec<String> = evidence
+        .points
+        .iter()
+        .map(|point| match release(point) {
+            Some(release) => format!("{} ({release})", point.label),
+            None => point.label.clone(),
+        })
+        .collect();
+    let distinct = sources
+        .analysis
+        .findings
+        .iter()
+        .find(|finding| finding.gate == crate::gate::boots_distinct::GATE)
+        .map(|finding| finding.outcome);
+    let how = match (distinct, evidence.plan.boots) {
+        (Some(Outcome::Pass), _) => "a boot of its own for each point",
+        (_, Boots::Same) => "all points in one boot, which is no evidence about kernels",
+        (Some(Outcome::Fail), _) => "one boot stands for several points",
+        _ => "boot ids not recorded for every point",
+    };
+    format!("Order of the points: {}; {how}.", order.join(" -> "))
+}
+
+fn release(point: &Point) -> Option<&str> {
+    point
+        .counted()
+        .and_then(|attempt| attempt.identity.kernel.release.as_deref())
+}
+
+fn rows_sentence(sources: &Sources<'_>) -> String {
+    let plan = &sources.evidence.plan;
+    let counted: usize = sources
+        .analysis
+        .comparisons
+        .iter()
+        .flat_map(|comparison| &comparison.points)
+        .map(|point| point.n)
+        .sum();
+    let semantics = sources
+        .analysis
+        .findings
+        .iter()
+        .find(|finding| finding.gate == "semantics-clean");
+    let checks = semantics.map_or_else(String::new, |finding| match finding.outcome {
+        Outcome::Pass => "; every row passed the checks of its work".to_owned(),
+        Outcome::Fail => format!("; rows FAIL the checks of their work: {}", finding.reason),
+        Outcome::NotChecked => format!("; checks of the work: {}", finding.reason),
+    });
+    let per_op = sources.evidence.points.iter().any(|point| {
+        point
+            .counted()
+            .into_iter()
+            .flat_map(|attempt| &attempt.segments)
+            .any(|segment| {
+                segment
+                    .rows
+                    .iter()
+                    .any(|row| matches!(row.metric, Metric::PerOp { .. }))
+            })
+    });
+    let integers = if per_op {
+        " Some rows give only a per-op figure, not integer elapsed time and ops."
+    } else {
+        ""
+    };
+    format!(
+        "{} warm-up and {} measured rounds were planned per point, workload and implementation; {counted} rows are counted{checks}.{integers}",
+        plan.warmup_rounds, plan.rounds
+    )
+}
+
+fn gates_open(analysis: &Analysis) -> String {
+    let pairs: Vec<(String, String)> = [Outcome::Fail, Outcome::NotChecked]
+        .into_iter()
+        .flat_map(|outcome| {
+            analysis
+                .findings
+                .iter()
+                .filter(move |finding| finding.outcome == outcome)
+                .map(move |finding| {
+                    (
+                        format!("{} {}", outcome.word(), finding.gate),
+                        inert(&finding.reason),
+                    )
+                })
+        })
+        .collect();
+    facts_text(&pairs)
+}
+
+/// Facts a report must state or say are not recorded (docs/report.md).
+fn facts(sources: &Sources<'_>) -> Vec<(String, String)> {
+    let case = sources.case;
+    let missing = |text: &str| text.to_owned();
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut put = |key: &str, value: String| facts.push((key.to_owned(), value));
+    if let Some(change) = &case.change {
+        put("parent", change.parent.clone());
+        put("child", change.child.clone());
+    }
+    for point in &sources.evidence.points {
+        let boot = point.counted().map(|attempt| &attempt.identity);
+        let id = boot
+            .and_then(|identity| identity.boot_id.as_deref())
+            .unwrap_or("not recorded");
+        let build = boot
+            .and_then(|identity| identity.kernel.build_id.as_deref())
+            .map_or_else(
+                || "build id not recorded".to_owned(),
+                |build| format!("build id {build}"),
+            );
+        put(
+            &format!("boot of {}", point.label),
+            format!("{id}, {build}"),
+        );
+    }
+    put("environment", environment_text(case, sources.analysis));
+    if let Some(description) = &case.machine.description {
+        put("machine, as the reporter states it", inert(description));
+    }
+    put(
+        "compiler of the kernel",
+        common(sources.evidence, |point| {
+            point
+                .counted()
+                .and_then(|attempt| attempt.identity.kernel.compiler.clone())
+        }),
+    );
+    for key in SETTING_KEYS {
+        if *key == "environment" {
+            continue;
+        }
+        put(
+            key,
+            common(sources.evidence, |point| {
+                match point
+                    .counted()
+                    .and_then(|attempt| attempt.identity.settings.get(*key))
+                {
+                    Some(Reading::Known(value)) => Some(value.clone()),
+                    Some(Reading::Unknown(reason)) => Some(format!("not recorded ({reason})")),
+                    None => None,
+                }
+            }),
+        );
+    }
+    put("kernel configuration", missing("not recorded"));
+    put("dmesg", missing("not recorded"));
+    put(
+        "direct hit of the changed functions",
+        missing("not recorded"),
+    );
+    put("revert on top of the latest kernel", missing("not tested"));
+    put("latest mainline and linux-next", missing("not tested"));
+    put("other machines", missing("not tested"));
+    facts
+}
+
+/// Returns what all points share, or each point's own value.
+fn common(evidence: &Evidence, value: impl Fn(&Point) -> Option<String>) -> String {
+    let values: Vec<(String, String)> = evidence
+        .points
+        .iter()
+        .map(|point| {
+            let text = value(point).unwrap_or_else(|| "not recorded".to_owned());
+            (point.label.clone(), inert(&text))
+        })
+        .collect();
+    match values.split_first() {
+        Some(((_, first), rest)) if rest.iter().all(|(_, other)| other == first) => first.clone(),
+        _ => values
+            .iter()
+            .map(|(label, text)| format!("{label}: {text}"))
+            .collect::<Vec<_>>()
+            .join("; "),
+    }
+}
+
+/// Lays facts out as indented lines with hanging indent.
+fn facts_text(facts: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (key, value) in facts {
+        let folded = super::wrap::fold_prose(&format!("{key}: {value}"), FACT_WIDTH - 4);
+        for (index, line) in folded.lines().enumerate() {
+            text.push_str(if index == 0 { "  " } else { "    " });
+            text.push_str(line.trim_start());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn figure_view(comparison: &Comparison, claims: &[Claim]) -> FigureView {
+    let id = |formula: &str, point: Option<&str>| {
+        claims
+            .iter()
+            .find(|claim| {
+                claim.formula == formula
+                    && claim.workload == comparison.workload
+                    && claim.implementation == comparison.implementation.word()
+                    && point.is_none_or(|label| {
+                        claim
+                            .inputs
+                            .first()
+                            .is_some_and(|input| input.point == label)
+                    })
+            })
+            .map_or_else(String::new, |claim| claim.id.clone())
+    };
+    let mut cells = Vec::new();
+    let mut put = |name: String, value: Option<String>, claim: String| {
+        cells.push(CellView {
+            name,
+            value: value.unwrap_or_else(|| "not recorded".to_owned()),
+            claim,
+        });
+    };
+    for point in &comparison.points {
+        put(
+            point.label.clone(),
+            Some(fixed(point.mean, 3)),
+            id("mean", Some(&point.label)),
+        );
+    }
+    let pct3 = |value: f64| signed_pct(value, 3);
+    put(
+        "parent midpoint".into(),
+        Some(fixed(comparison.midpoint, 3)),
+        id("midpoint", None),
+    );
+    put(
+        "child vs midpoint".into(),
+        Some(pct3(comparison.delta_pct)),
+        id("delta", None),
+    );
+    put(
+        "drop-first".into(),
+        comparison.drop_first_pct.map(pct3),
+        id("drop-first", None),
+    );
+    put(
+        "parent drift".into(),
+        comparison.drift_pct.map(pct3),
+        id("drift", None),
+    );
+    put(
+        "maximum CV".into(),
+        comparison.cv_max_pct.map(pct3),
+        id("cv-max", None),
+    );
+    let interval = comparison.interval.as_ref();
+    let pct2 = |value: f64| signed_pct(value, 2);
+    put(
+        "95% interval, low".into(),
+        interval.map(|i| pct2(i.low95_pct)),
+        id("ci95-low", None),
+    );
+    put(
+        "95% interval, high".into(),
+        interval.map(|i| pct2(i.high95_pct)),
+        id("ci95-high", None),
+    );
+    FigureView {
+        workload: comparison.workload.clone(),
+        implementation: comparison.implementation.word().to_owned(),
+        unit: comparison.unit.clone(),
+        role: comparison.role.word(),
+        cells,
+    }
+}

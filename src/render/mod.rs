@@ -1,0 +1,11 @@
+//! The model becomes text: numbers, tables, TSV, report, mail, README. Pure.
+
+pub mod analysis;
+pub mod context;
+pub mod mail;
+pub mod number;
+pub mod sentence;
+pub mod table;
+pub mod template;
+pub mod tsv;
+pub mod wrap;
