@@ -4,6 +4,7 @@
 //! nouns and imports nothing of ours; `stats`, `judge`, `render` and `gate` do no
 //! input or output; only `cmd`, `engine` and `edge` touch the world.
 
+pub mod audit;
 pub mod bundle;
 pub mod edge;
 pub mod engine;

@@ -5,10 +5,14 @@
 //! Inputs and outputs are `Tree` values; reading and writing them is done in `edge`.
 //! It knows nothing of the meaning of the files it covers.
 
+pub mod assemble;
 mod check;
+pub mod claims;
+pub mod compare;
 pub mod limits;
 pub mod manifest;
 pub mod name;
+pub mod points;
 
 pub use check::check;
 pub use manifest::{IntegrityFinding, sha256_hex};

@@ -1,0 +1,254 @@
+//! A claim's figure, computed from the cells its inputs name and nothing else.
+
+use thiserror::Error;
+
+use crate::input::cell::{CellError, decimal, integer};
+use crate::input::table::{Record, Table, TableError};
+use crate::model::analysis::PointStatistics;
+use crate::model::claim::{Claim, Input};
+use crate::model::plan::Role;
+use crate::model::tree::Tree;
+use crate::model::units::to_f64;
+use crate::render::number::{fixed, signed_pct};
+use crate::stats::interval::{Boot, boot_interval};
+use crate::stats::location::{drop_first_mean, mean, sample_sd};
+use crate::stats::sandwich::{Sandwich, sandwich};
+
+/// Column of rows with integer elapsed time and ops.
+const ELAPSED: &str = "elapsed/ops";
+
+/// Why a figure cannot be computed.
+#[derive(Debug, Error)]
+pub enum FigureError {
+    /// A file of the inputs is not in the tree.
+    #[error("{file} is not in the tree")]
+    NoFile {
+        /// The file.
+        file: String,
+    },
+    /// A file of the inputs is not a table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A cell is not a number.
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    /// A line is not in the file.
+    #[error("{file}: line {line} is not in the file")]
+    NoLine {
+        /// The file.
+        file: String,
+        /// The line.
+        line: usize,
+    },
+    /// The row list is not one.
+    #[error("`{rows}` is not a list of lines such as 5-9,12")]
+    Rows {
+        /// The text.
+        rows: String,
+    },
+    /// The formula is not known.
+    #[error("the formula `{formula}` is not known to this version")]
+    Formula {
+        /// The formula id.
+        formula: String,
+    },
+    /// The inputs do not make a figure.
+    #[error("the inputs do not make this figure: {what}")]
+    Inputs {
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+/// Computes the text of a claim's value from its inputs.
+///
+/// # Errors
+///
+/// When a file, line or cell is missing or the formula is unknown.
+pub fn recompute(claim: &Claim, tree: &Tree) -> Result<String, FigureError> {
+    let points: Vec<Measured> = claim
+        .inputs
+        .iter()
+        .zip(1..)
+        .map(|(input, position)| Measured::read(input, position, tree))
+        .collect::<Result<_, _>>()?;
+    let digits = usize::from(claim.digits.min(12));
+    let statistics: Vec<PointStatistics> = points
+        .iter()
+        .map(|point| point.statistics.clone())
+        .collect();
+    let whole = || {
+        sandwich(&statistics).ok_or(FigureError::Inputs {
+            what: "a parent and a child point",
+        })
+    };
+    let missing = |what| FigureError::Inputs { what };
+    match claim.formula.as_str() {
+        "mean" => {
+            let first = statistics.first().ok_or(missing("one point"))?;
+            Ok(fixed(first.mean, digits))
+        }
+        "count" => {
+            let first = statistics.first().ok_or(missing("one point"))?;
+            Ok(first.n.to_string())
+        }
+        "midpoint" => Ok(fixed(whole()?.midpoint, digits)),
+        "delta" => Ok(signed_pct(whole()?.delta_pct, digits)),
+        "drop-first" => optional(whole()?, |figures| figures.drop_first_pct, digits),
+        "drift" => optional(whole()?, |figures| figures.drift_pct, digits),
+        "cv-max" => {
+            let cvs: Option<Vec<f64>> = statistics.iter().map(PointStatistics::cv_pct).collect();
+            let largest = cvs.and_then(|cvs| cvs.into_iter().reduce(f64::max));
+            largest
+                .map(|cv| signed_pct(cv, digits))
+                .ok_or(missing("two rounds at every point"))
+        }
+        "ci95-low" | "ci95-high" | "ci90-low" | "ci90-high" => interval_end(claim, &points, digits),
+        other => Err(FigureError::Formula {
+            formula: other.to_owned(),
+        }),
+    }
+}
+
+fn optional(
+    figures: Sandwich,
+    figure: impl Fn(&Sandwich) -> Option<f64>,
+    digits: usize,
+) -> Result<String, FigureError> {
+    figure(&figures)
+        .map(|value| signed_pct(value, digits))
+        .ok_or(FigureError::Inputs {
+            what: "two parent points, or two rounds at every point",
+        })
+}
+
+fn interval_end(claim: &Claim, points: &[Measured], digits: usize) -> Result<String, FigureError> {
+    let of_role = |role| -> Vec<Boot> {
+        points
+            .iter()
+            .filter(|point| point.statistics.role == role)
+            .map(|point| point.boot)
+            .collect()
+    };
+    // The margin moves only the equivalence test, which no claim here uses.
+    let interval = boot_interval(&of_role(Role::Parent), &of_role(Role::Child), 1.0).ok_or(
+        FigureError::Inputs {
+            what: "two boots of one kernel",
+        },
+    )?;
+    let value = match claim.formula.as_str() {
+        "ci95-low" => interval.low95_pct,
+        "ci95-high" => interval.high95_pct,
+        "ci90-low" => interval.low90_pct,
+        _ => interval.high90_pct,
+    };
+    Ok(signed_pct(value, digits))
+}
+
+/// One point as its cells give it.
+struct Measured {
+    statistics: PointStatistics,
+    boot: Boot,
+}
+
+impl Measured {
+    fn read(input: &Input, position: u32, tree: &Tree) -> Result<Self, FigureError> {
+        let entry = tree.get(&input.file).ok_or_else(|| FigureError::NoFile {
+            file: input.file.clone(),
+        })?;
+        let table = Table::read(&entry.bytes, &input.file)?;
+        if input.column != ELAPSED {
+            table.require(&input.column)?;
+        }
+        let wanted = lines(&input.rows)?;
+        let mut values = Vec::with_capacity(wanted.len());
+        let mut resolution = 0.0;
+        for line in &wanted {
+            let record = table
+                .records()
+                .find(|record| record.line == *line)
+                .ok_or_else(|| FigureError::NoLine {
+                    file: input.file.clone(),
+                    line: *line,
+                })?;
+            if input.column == ELAPSED {
+                let (elapsed, ops) = elapsed_and_ops(&record)?;
+                if values.is_empty() {
+                    resolution = 1.0 / ops;
+                }
+                values.push(elapsed / ops);
+            } else {
+                values.push(decimal(
+                    record.cell(&input.column),
+                    &record.place(),
+                    &input.column,
+                )?);
+            }
+        }
+        let location = mean(&values).ok_or(FigureError::Inputs { what: "a row" })?;
+        let sd = sample_sd(&values);
+        // A single cell is a published mean, not a round.
+        let is_summary = !input.file.starts_with("data/points/");
+        Ok(Self {
+            statistics: PointStatistics {
+                position,
+                label: input.point.clone(),
+                role: input.role,
+                n: if is_summary { 0 } else { values.len() },
+                mean: location,
+                sd: if is_summary { None } else { sd },
+                drop_first_mean: if is_summary {
+                    None
+                } else {
+                    drop_first_mean(&values)
+                },
+            },
+            boot: Boot {
+                location,
+                sd: if is_summary { 0.0 } else { sd.unwrap_or(0.0) },
+                n: if is_summary { 0 } else { values.len() },
+                resolution,
+            },
+        })
+    }
+}
+
+fn elapsed_and_ops(record: &Record<'_>) -> Result<(f64, f64), FigureError> {
+    let number = |column: &str| integer(record.cell(column), &record.place(), column);
+    let (elapsed, ops) = (number("elapsed")?, number("ops")?);
+    if ops == 0 {
+        return Err(CellError::new(&record.place(), "ops", "0", "a count above 0").into());
+    }
+    Ok((to_f64(elapsed), to_f64(ops)))
+}
+
+/// Reads `5-9,12` as line numbers; at most a million.
+fn lines(text: &str) -> Result<Vec<usize>, FigureError> {
+    let error = || FigureError::Rows {
+        rows: crate::input::cell::printable(text, 60),
+    };
+    let mut lines = Vec::new();
+    for part in text.split(',') {
+        let (start, end) = part.split_once('-').unwrap_or((part, part));
+        let start: usize = start.parse().map_err(|_| error())?;
+        let end: usize = end.parse().map_err(|_| error())?;
+        if start > end || end - start > 1_000_000 || lines.len() > 1_000_000 {
+            return Err(error());
+        }
+        lines.extend(start..=end);
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_lines_are_read_and_odd_ones_refused() {
+        assert_eq!(lines("5-7,9").unwrap(), [5, 6, 7, 9]);
+        for bad in ["", "a", "7-5", "1-99999999999", "1,,2"] {
+            assert!(lines(bad).is_err(), "{bad}");
+        }
+    }
+}
