@@ -6,8 +6,11 @@
 
 pub mod audit;
 pub mod bundle;
+pub mod cli;
+pub mod cmd;
 pub mod edge;
 pub mod engine;
+pub mod error;
 pub mod gate;
 pub mod input;
 pub mod judge;
@@ -15,6 +18,7 @@ pub mod model;
 pub mod publish;
 pub mod render;
 pub mod stats;
+pub mod ui;
 pub mod workload;
 
 /// Name and version, as every output carries them.

@@ -1,3 +1,7 @@
 //! The command `regbundle`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    regbundle::cmd::main()
+}

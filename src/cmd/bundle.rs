@@ -1,0 +1,112 @@
+//! `regbundle bundle`: the evidence tree.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::load_evidence;
+use crate::bundle::assemble::{Derived, derive, inputs};
+use crate::bundle::{bundle_id, seal};
+use crate::cli::BundleArgs;
+use crate::edge::clock::now_seconds;
+use crate::edge::host::private_names;
+use crate::edge::tree::write_directory;
+use crate::error::CommandError;
+use crate::model::redact::Redactor;
+use crate::model::tree::Tree;
+use crate::ui::Ui;
+
+/// A sealed tree and what it says.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    pub(crate) tree: Tree,
+    pub(crate) id: String,
+    pub(crate) derived: Derived,
+}
+
+/// Assembles the tree of a case in memory.
+pub(crate) fn assemble(case: &Path) -> Result<Assembled, CommandError> {
+    let (loaded, evidence) = load_evidence(case)?;
+    // Same inputs, same bytes: never the time of assembling, unless it is asked for.
+    let seconds =
+        std::env::var_os("SOURCE_DATE_EPOCH").map_or(evidence.last_seconds, |_| now_seconds());
+    let mut content = inputs(&loaded.case, &evidence, &loaded.files, crate::TOOL, seconds)?;
+    redact(&mut content);
+    let derived = derive(&content)?;
+    content.extend(derived.files.clone());
+    let date = jiff::Timestamp::from_second(seconds)
+        .unwrap_or_default()
+        .strftime("%Y-%m-%d")
+        .to_string();
+    let info = [
+        ("Bagging-Date", date),
+        ("Bag-Software-Agent", crate::TOOL.to_owned()),
+        ("External-Identifier", loaded.case.id.clone()),
+    ]
+    .map(|(label, value)| (label.to_owned(), value));
+    let tree = seal(&content, &info)?;
+    let id = bundle_id(&tree).unwrap_or_default();
+    Ok(Assembled { tree, id, derived })
+}
+
+/// Replaces private names in the case file; journals hold none, and must stay as chained.
+fn redact(content: &mut Tree) {
+    let redactor = Redactor::new(private_names(Path::new("/")));
+    if let Some(entry) = content.get_mut("data/case.toml")
+        && let Ok(text) = std::str::from_utf8(&entry.bytes)
+    {
+        entry.bytes = redactor.redact(text).into_bytes();
+    }
+}
+
+/// Writes the tree of a case.
+///
+/// # Errors
+///
+/// When the evidence is damaged or the target exists.
+pub fn run(args: &BundleArgs, ui: &Ui) -> Result<u8, CommandError> {
+    let assembled = assemble(&args.case)?;
+    let target = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_target(&args.case, &assembled));
+    write(&target, &assembled.tree)?;
+    let verdict = assembled.derived.analysis.verdict.word();
+    ui.answer(
+        &format!(
+            "{}\nBundle-Id {}\n{} files; {verdict}",
+            target.display(),
+            assembled.id,
+            assembled.tree.len()
+        ),
+        &json!({
+            "format": 1,
+            "tool": crate::TOOL,
+            "path": target.display().to_string(),
+            "bundle_id": assembled.id,
+            "files": assembled.tree.len(),
+            "verdict": verdict,
+        }),
+    );
+    Ok(0)
+}
+
+/// Writes a tree as a new folder, and the folders above it where they are missing.
+pub(super) fn write(target: &Path, tree: &Tree) -> Result<(), CommandError> {
+    if let Some(parent) = target
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(parent).map_err(|source| CommandError::Io {
+            path: parent.display().to_string(),
+            action: "create the folder",
+            source,
+        })?;
+    }
+    Ok(write_directory(target, tree)?)
+}
+
+/// Returns `CASE/bundle/ID`.
+pub(super) fn default_target(case: &Path, assembled: &Assembled) -> PathBuf {
+    case.join("bundle").join(&assembled.derived.case.id)
+}

@@ -1,0 +1,158 @@
+//! One file per subcommand: reads, calls, prints; no logic of its own.
+
+pub mod analyze;
+pub mod audit;
+pub mod bundle;
+pub mod check;
+pub mod demo;
+pub mod ingest;
+pub mod new;
+pub mod publish;
+pub mod report;
+pub mod run;
+pub mod verify;
+pub mod worker;
+pub mod workload;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::edge::case_folder::CaseFolder;
+use crate::error::{CommandError, exit};
+use crate::input::case::{plan_of, read_case};
+use crate::input::evidence::{PLAN_FILE, fold, read_plan};
+use crate::model::case::Case;
+use crate::model::evidence::Evidence;
+use crate::model::plan::Plan;
+use crate::model::tree::Tree;
+use crate::ui::Ui;
+
+/// Parses the command line and runs the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            // clap's own code for a usage error is 2, which means rejected here.
+            let code = if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::YES
+            };
+            return ExitCode::from(code);
+        }
+    };
+    let ui = Ui {
+        format: cli.format,
+        quiet: cli.quiet,
+    };
+    match dispatch(&cli.command, &ui) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            ui.error(&format!("regbundle: {error}"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn dispatch(command: &Command, ui: &Ui) -> Result<u8, CommandError> {
+    match command {
+        Command::Demo(args) => demo::run(args, ui),
+        Command::New(args) => new::run(args, ui),
+        Command::Workload { action } => workload::run(action, ui),
+        Command::Ingest(args) => ingest::run(args, ui),
+        Command::Run(args) => run::run(args, ui),
+        Command::Check(args) => check::run(args, ui),
+        Command::Analyze(args) => analyze::run(args, ui),
+        Command::Report(args) => report::run(args, ui),
+        Command::Bundle(args) => bundle::run(args, ui),
+        Command::Publish(args) => publish::run(args, ui),
+        Command::Verify(args) => verify::run(args, ui),
+        Command::Audit(args) => audit::run(args, ui),
+        Command::Worker(args) => worker::run(args),
+    }
+}
+
+/// A case and, where there is one, its evidence.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) folder: CaseFolder,
+    pub(crate) case: Case,
+    pub(crate) files: Tree,
+}
+
+/// Reads a case and its files, and checks the case against the plan.
+pub(crate) fn load(path: &Path) -> Result<Loaded, CommandError> {
+    let folder = CaseFolder::open(path)?;
+    let name = folder.case_file().display().to_string();
+    let case = read_case(&folder.case_text()?, &name)?;
+    let files = folder.read()?;
+    if let Some(entry) = files.get(PLAN_FILE) {
+        let written = read_plan(&entry.bytes)?;
+        same_plan(&plan_of(&case, &name)?, &written, &name)?;
+    }
+    Ok(Loaded {
+        folder,
+        case,
+        files,
+    })
+}
+
+/// Reads a case that must have rows, and its evidence.
+pub(crate) fn load_evidence(path: &Path) -> Result<(Loaded, Evidence), CommandError> {
+    let loaded = load(path)?;
+    if !loaded.files.contains_key(PLAN_FILE) {
+        return Err(CommandError::NoRows {
+            case: path.display().to_string(),
+        });
+    }
+    let (evidence, _) = fold(&loaded.files)?;
+    Ok((loaded, evidence))
+}
+
+/// Writes `plan.json` when there is none yet.
+pub(crate) fn ensure_plan(loaded: &mut Loaded) -> Result<(), CommandError> {
+    if loaded.files.contains_key(PLAN_FILE) {
+        return Ok(());
+    }
+    let name = loaded.folder.case_file().display().to_string();
+    let plan = plan_of(&loaded.case, &name)?;
+    let mut text = serde_json::to_string_pretty(&plan).unwrap_or_default();
+    text.push('\n');
+    loaded.folder.create(PLAN_FILE, text.as_bytes())?;
+    loaded.files = loaded.folder.read()?;
+    Ok(())
+}
+
+/// Names the first key of the plan that differs.
+fn same_plan(found: &Plan, wanted: &Plan, file: &str) -> Result<(), CommandError> {
+    if found == wanted {
+        return Ok(());
+    }
+    let value = |plan| serde_json::to_value(plan).unwrap_or_default();
+    let (found, wanted) = (value(found), value(wanted));
+    let keys = wanted
+        .as_object()
+        .into_iter()
+        .flat_map(serde_json::Map::keys);
+    let key = keys
+        .into_iter()
+        .find(|key| found.get(key) != wanted.get(key))
+        .cloned()
+        .unwrap_or_default();
+    let text = |value: &serde_json::Value| {
+        value
+            .get(&key)
+            .map_or_else(String::new, ToString::to_string)
+    };
+    Err(CommandError::PlanChanged {
+        file: file.to_owned(),
+        found: text(&found),
+        wanted: text(&wanted),
+        key,
+    })
+}

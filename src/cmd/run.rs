@@ -1,0 +1,83 @@
+//! `regbundle run`: the next point, or all of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Loaded, ensure_plan, load};
+use crate::cli::RunArgs;
+use crate::edge::cpu;
+use crate::engine::host::{RunOptions, RunReport, run as measure};
+use crate::error::CommandError;
+use crate::ui::{RunProgress, Ui};
+
+/// Measures what the plan expects next.
+///
+/// # Errors
+///
+/// When the boot, kernel, CPU or a program is not what the plan wants.
+pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
+    let mut loaded = load(&args.case)?;
+    let _lock = loaded.folder.lock()?;
+    let seconds = u64::from(loaded.case.plan.point_seconds);
+    let report = measure_case(&mut loaded, Duration::from_secs(seconds), args.points, ui)?;
+    let case = args.case.display();
+    let text = match (&report.next, report.measured.is_empty()) {
+        (Some((label, kernel)), _) => {
+            format!("next: point {label}; boot {kernel} and run `regbundle run {case}` again")
+        }
+        (None, true) => format!("every point is measured; next: `regbundle analyze {case}`"),
+        (None, false) => format!("that was the last point; next: `regbundle analyze {case}`"),
+    };
+    let measured: Vec<_> = report
+        .measured
+        .iter()
+        .map(|(label, attempt, reason)| {
+            json!({"point": label, "attempt": attempt, "ended_because": reason})
+        })
+        .collect();
+    let next = report
+        .next
+        .as_ref()
+        .map(|(label, kernel)| json!({"point": label, "kernel": kernel}));
+    ui.answer(
+        &text,
+        &json!({"format": 1, "tool": crate::TOOL, "measured": measured, "next": next}),
+    );
+    Ok(0)
+}
+
+/// Writes the plan when there is none and measures the next points.
+pub(super) fn measure_case(
+    loaded: &mut Loaded,
+    point_time: Duration,
+    most_points: usize,
+    ui: &Ui,
+) -> Result<RunReport, CommandError> {
+    if loaded.case.engine.host.is_none() {
+        return Err(CommandError::NoEngine {
+            file: loaded.folder.case_file().display().to_string(),
+        });
+    }
+    let options = RunOptions {
+        own: own_executable()?,
+        cpu: cpu::choose(loaded.case.machine.cpu)?,
+        point_time,
+        most_points,
+    };
+    ensure_plan(loaded)?;
+    Ok(measure(
+        &loaded.folder,
+        &options,
+        &mut RunProgress::new(ui),
+    )?)
+}
+
+fn own_executable() -> Result<PathBuf, CommandError> {
+    std::env::current_exe().map_err(|source| CommandError::Io {
+        path: "/proc/self/exe".to_owned(),
+        action: "find this executable",
+        source,
+    })
+}
