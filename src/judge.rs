@@ -41,6 +41,7 @@ pub fn analyze(evidence: &Evidence) -> Analysis {
         without_boots_distinct: boots_fail
             .then(|| gated(&findings, measured, Some(boots_distinct::GATE))),
         environment: environment(evidence),
+        canary_floors: floors.listed(),
         comparisons,
         findings,
         verdict,

@@ -38,6 +38,7 @@ pub fn audit_tree(tree: &Tree) -> Result<Audit, AuditError> {
     for claim in &claims.claims {
         audit.answers.push(answer(claim, tree, &derived));
     }
+    name_lines(tree, &mut audit);
     missing_claims(&claims, &derived, &mut audit);
     files(tree, &derived, &mut audit);
     readme(tree, &claims, &mut audit);
@@ -162,6 +163,20 @@ fn missing_claims(claims: &Claims, derived: &Derived, audit: &mut Audit) {
             definition: own.formula.clone(),
             missing: None,
         });
+    }
+}
+
+/// Gives the answers on claims their line in `claims.json`.
+fn name_lines(tree: &Tree, audit: &mut Audit) {
+    let Some(entry) = tree.get("claims.json") else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&entry.bytes);
+    for answer in &mut audit.answers {
+        let id = format!("\"id\": \"{}\"", answer.id);
+        if let Some(line) = text.lines().position(|line| line.contains(&id)) {
+            answer.place = format!("claims.json:{}", line + 1);
+        }
     }
 }
 

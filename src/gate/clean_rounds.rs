@@ -13,8 +13,9 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     let wanted = usize::try_from(plan.rounds).unwrap_or(usize::MAX);
     let mut few = Vec::new();
     let mut silent = Vec::new();
-    let (mut clean, mut measured) = (0, 0);
+    let (mut clean, mut measured, mut streams) = (0, 0, 0_usize);
     for planned in planned(context.evidence) {
+        streams += 1;
         let selection = planned.attempt.map(|attempt| {
             select(
                 attempt,
@@ -60,7 +61,12 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     } else if !silent.is_empty() {
         (
             Outcome::NotChecked,
-            format!("no canary readings in the rows of {}", listed(&silent)),
+            if silent.len() == streams {
+                "no row has canary readings: the canary cannot tell quiet rounds from disturbed ones"
+                    .to_owned()
+            } else {
+                format!("no canary readings in the rows of {}", listed(&silent))
+            },
         )
     } else {
         (Outcome::Pass, counts)

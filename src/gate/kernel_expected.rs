@@ -44,6 +44,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             }
         }
     }
+    open.sort();
     open.dedup();
     let (outcome, reason) = if !faults.is_empty() {
         (Outcome::Fail, listed(&faults))

@@ -27,7 +27,11 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             .collect();
         if segments.is_empty() {
             if planned.summary_only {
-                without_rows.push(place);
+                without_rows.push(format!(
+                    "{}, {}",
+                    planned.workload.name,
+                    planned.implementation.word()
+                ));
             } else {
                 faults.push(format!("{place}: no rows"));
             }
@@ -40,6 +44,8 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             }
         }
     }
+    without_rows.sort();
+    without_rows.dedup();
     let (outcome, reason) = if !faults.is_empty() {
         (Outcome::Fail, listed(&faults))
     } else if rows == 0 {

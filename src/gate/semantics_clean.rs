@@ -29,7 +29,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             rows += segment.rows.len();
             let declaration = registry::declaration(&segment.workload);
             if segment.counters.is_empty() {
-                unchecked.push(format!("{place}: no semantic counters"));
+                unchecked.push("no semantic counters".to_owned());
             } else if let Some(missing) = missing_counter(segment, declaration) {
                 faults.push(format!("{place}: the counter `{missing}` is missing"));
             }
@@ -42,11 +42,12 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
                     ));
                 }
                 if row.passed.is_none() {
-                    unchecked.push(format!("{place}: no status"));
+                    unchecked.push("no status".to_owned());
                 }
             }
         }
     }
+    unchecked.sort();
     unchecked.dedup();
     let (outcome, reason) = if !faults.is_empty() {
         (Outcome::Fail, listed(&faults))
@@ -55,7 +56,10 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     } else if !unchecked.is_empty() {
         (
             Outcome::NotChecked,
-            format!("{rows} rows, none says it failed; {}", listed(&unchecked)),
+            format!(
+                "none of {rows} rows says that its checks failed; some have {}",
+                unchecked.join(" and ")
+            ),
         )
     } else {
         (

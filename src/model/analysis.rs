@@ -144,4 +144,6 @@ pub struct Analysis {
     pub without_boots_distinct: Option<Verdict>,
     /// Environment class of the points, or `not recorded`.
     pub environment: String,
+    /// Canary floors that chose the rows: which canary, nanoseconds.
+    pub canary_floors: Vec<(String, u64)>,
 }

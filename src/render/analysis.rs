@@ -26,6 +26,11 @@ pub fn to_json(analysis: &Analysis, tool: &str) -> Value {
         "verdict_without_boots_distinct":
             analysis.without_boots_distinct.map(|verdict| verdict.word()),
         "environment": analysis.environment,
+        "canary_floors_ns": analysis
+            .canary_floors
+            .iter()
+            .map(|(canary, floor)| json!({"canary": canary, "floor": floor}))
+            .collect::<Vec<_>>(),
         "comparisons": analysis.comparisons.iter().map(comparison_json).collect::<Vec<_>>(),
         "gates": analysis.findings,
     })
@@ -309,7 +314,16 @@ pub fn to_text(analysis: &Analysis, plan: &Plan) -> String {
         }
     }
     text.push_str(&gates_text(&analysis.findings, ""));
-    text.push_str(&format!("\n{}\n", analysis.sentence));
+    let thresholds = plan.thresholds;
+    text.push_str(&format!(
+        "\nthresholds of the plan: signal {} %, drift {} %, CV {} %, margin {} %, canary {} %\n{}\n",
+        thresholds.signal_pct,
+        thresholds.drift_pct,
+        thresholds.cv_pct,
+        thresholds.margin_pct,
+        thresholds.canary_pct,
+        analysis.sentence
+    ));
     if let Some(verdict) = analysis.without_boots_distinct {
         text.push_str(&format!(
             "without the gate boots-distinct it would be {}\n",

@@ -156,7 +156,9 @@ pub struct Context {
     controls: Vec<WorkloadView>,
     boots: String,
     rows: String,
+    thresholds: String,
     gates_open: String,
+    facts_heading: &'static str,
     facts: String,
     question: Option<String>,
     links: Option<Links>,
@@ -245,7 +247,13 @@ pub fn context(sources: &Sources<'_>, links: Option<Links>) -> Context {
         controls: workload_views(sources, WorkloadRole::Control),
         boots: boots_sentence(sources),
         rows: rows_sentence(sources),
+        thresholds: thresholds(evidence),
         gates_open: gates_open(analysis),
+        facts_heading: if evidence.plan_before_rows {
+            "Machine and settings as recorded in each point"
+        } else {
+            "Machine and settings as the ingested tables state them"
+        },
         facts: facts_text(&facts(sources)),
         question: case.question.as_deref().map(inert),
         links,
@@ -313,12 +321,23 @@ fn opening(sources: &Sources<'_>) -> String {
     let Some(first) = primary.first() else {
         return format!("{scope}: no complete sandwich was measured.");
     };
+    let resolved = sources.analysis.verdict != Verdict::Invalid
+        && primary.iter().all(|comparison| {
+            comparison
+                .interval
+                .as_ref()
+                .is_some_and(|interval| interval.low95_pct > 0.0 || interval.high95_pct < 0.0)
+        });
     let results: Vec<String> = primary
         .iter()
         .map(|comparison| {
+            let change = if resolved {
+                change_words(comparison, 2)
+            } else {
+                signed_pct(comparison.delta_pct, 2)
+            };
             format!(
-                "{} ({} implementation)",
-                change_words(comparison, 2),
+                "{change} ({} implementation)",
                 comparison.implementation.word()
             )
         })
@@ -330,26 +349,23 @@ fn opening(sources: &Sources<'_>) -> String {
             inert(&change.subject),
             short(&change.parent)
         ),
-        None => "I measured one kernel against itself".to_owned(),
+        None => "One kernel was measured against itself".to_owned(),
     };
-    let resolved = primary.iter().all(|comparison| {
-        comparison
-            .interval
-            .as_ref()
-            .is_some_and(|interval| interval.low95_pct > 0.0 || interval.high95_pct < 0.0)
-    });
-    let caveat = if sources.analysis.verdict == Verdict::Invalid {
-        " A validity gate fails, so these figures are not evidence of a change."
-    } else if resolved {
-        ""
+    let results = results.join(" and ");
+    let result = if resolved {
+        format!("the child was {results}, metric {}.", first.unit)
+    } else if sources.analysis.verdict == Verdict::Invalid {
+        format!(
+            "the child's mean differs from the parent midpoint by {results}, metric {}. A validity gate fails, so this is no evidence of a change.",
+            first.unit
+        )
     } else {
-        " These boots do not resolve it from boot noise."
+        format!(
+            "the child's mean differs from the parent midpoint by {results}, metric {}. These boots do not resolve a change from boot noise.",
+            first.unit
+        )
     };
-    format!(
-        "{subject}. Environment: {environment}. In {scope}, the child was {}, metric {}.{caveat}",
-        results.join(" and "),
-        first.unit
-    )
+    format!("{subject}. Environment: {environment}. In {scope}, {result}")
 }
 
 fn workload_views(sources: &Sources<'_>, role: WorkloadRole) -> Vec<WorkloadView> {
@@ -461,27 +477,39 @@ fn rows_sentence(sources: &Sources<'_>) -> String {
         ""
     };
     format!(
-        "{} warm-up and {} measured rounds were planned per point, workload and implementation; {counted} rows are counted{checks}.{integers}",
+        "The plan asks for {} warm-up and {} measured rounds per point, workload and implementation; {counted} rows are counted{checks}.{integers}",
         plan.warmup_rounds, plan.rounds
     )
 }
 
+/// Says the thresholds of the plan.
+fn thresholds(evidence: &Evidence) -> String {
+    let plan = evidence.plan.thresholds;
+    format!(
+        "signal {} %, drift {} %, CV {} %, margin {} %, canary {} %",
+        plan.signal_pct, plan.drift_pct, plan.cv_pct, plan.margin_pct, plan.canary_pct
+    )
+}
+
 fn gates_open(analysis: &Analysis) -> String {
-    let pairs: Vec<(String, String)> = [Outcome::Fail, Outcome::NotChecked]
-        .into_iter()
-        .flat_map(|outcome| {
-            analysis
-                .findings
-                .iter()
-                .filter(move |finding| finding.outcome == outcome)
-                .map(move |finding| {
-                    (
-                        format!("{} {}", outcome.word(), finding.gate),
-                        inert(&finding.reason),
-                    )
-                })
-        })
-        .collect();
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for outcome in [Outcome::Fail, Outcome::NotChecked] {
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for finding in analysis
+            .findings
+            .iter()
+            .filter(|finding| finding.outcome == outcome)
+        {
+            let reason = inert(&finding.reason);
+            match groups.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, gates)) => gates.push(&finding.gate),
+                None => groups.push((reason, vec![&finding.gate])),
+            }
+        }
+        for (reason, gates) in groups {
+            pairs.push((format!("{} {}", outcome.word(), gates.join(", ")), reason));
+        }
+    }
     facts_text(&pairs)
 }
 
@@ -550,7 +578,26 @@ fn facts(sources: &Sources<'_>) -> Vec<(String, String)> {
     put("revert on top of the latest kernel", missing("not tested"));
     put("latest mainline and linux-next", missing("not tested"));
     put("other machines", missing("not tested"));
-    facts
+    group_absent(facts)
+}
+
+/// Moves what was not recorded or not tested into one line each, at the end.
+fn group_absent(facts: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut grouped = Vec::new();
+    let mut absent: [(&str, Vec<String>); 2] =
+        [("not recorded", Vec::new()), ("not tested", Vec::new())];
+    for (key, value) in facts {
+        match absent.iter_mut().find(|(word, _)| *word == value) {
+            Some((_, keys)) => keys.push(key),
+            None => grouped.push((key, value)),
+        }
+    }
+    for (word, keys) in absent {
+        if !keys.is_empty() {
+            grouped.push((word.to_owned(), keys.join(", ")));
+        }
+    }
+    grouped
 }
 
 /// Returns what all points share, or each point's own value.

@@ -79,6 +79,25 @@ impl Floors {
             .copied()
     }
 
+    /// Lists every floor: which canary, nanoseconds.
+    #[must_use]
+    pub fn listed(&self) -> Vec<(String, u64)> {
+        let alu = self.alu.iter().map(|(implementation, floor)| {
+            (format!("{}, arithmetic", implementation.word()), *floor)
+        });
+        let syscall = self
+            .syscall
+            .iter()
+            .map(|((implementation, kernel), floor)| {
+                let release = kernel.0.as_deref().unwrap_or("unknown kernel");
+                (
+                    format!("{}, getppid on {release}", implementation.word()),
+                    *floor,
+                )
+            });
+        alu.chain(syscall).collect()
+    }
+
     /// Says whether a round is clean; `None` when its row has no canary.
     #[must_use]
     pub fn is_clean(
