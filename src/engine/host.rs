@@ -477,7 +477,7 @@ impl Run<'_> {
             fields.extend(line.split('\t').map(str::to_owned));
             self.journal.append(RecordKind::Row, &fields)?;
             self.rows += 1;
-            self.floors.lower(implementation, &self.identity, &row);
+            self.floors.add(implementation, &self.identity, &row);
             if let Some(segment) = attempt.segments.last_mut() {
                 segment.rows.push(row);
             }
