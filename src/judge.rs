@@ -1,21 +1,13 @@
 //! Findings, comparisons and policy become a verdict. Pure.
 
 use crate::gate::{Context, boots_distinct, check_all};
-use crate::model::analysis::{Analysis, Comparison, PointStatistics, Verdict};
-use crate::model::case::{GateSection, Implementation, WorkloadRole};
-use crate::model::evidence::{Evidence, Point, Summary};
+use crate::model::analysis::{Analysis, Comparison, Verdict};
+use crate::model::case::{GateSection, WorkloadRole};
+use crate::model::evidence::Evidence;
 use crate::model::finding::{Finding, Outcome, Stage};
 use crate::model::identity::Reading;
-use crate::model::plan::{PlannedWorkload, Role};
-use crate::model::protocol::Clock;
-use crate::model::row::Metric;
-use crate::model::units::to_f64;
-use crate::stats::interval::{Boot, boot_interval};
-use crate::stats::location::{drop_first_mean, mean, sample_sd};
-use crate::stats::sandwich::sandwich;
-use crate::stats::selection::{Floors, Selection, select};
-use crate::workload::declaration::Direction;
-use crate::workload::registry;
+use crate::stats::comparison::compare_all;
+use crate::stats::selection::Floors;
 
 /// Environment class of evidence that does not record one.
 pub const ENVIRONMENT_NOT_RECORDED: &str = "not recorded";
@@ -25,7 +17,9 @@ pub const ENVIRONMENT_NOT_RECORDED: &str = "not recorded";
 pub fn analyze(evidence: &Evidence) -> Analysis {
     let floors = Floors::of(evidence);
     let mut comparisons = compare_all(evidence, &floors);
-    comparisons.sort_by_key(|comparison| comparison.role);
+    for comparison in &mut comparisons {
+        comparison.verdict = verdict_of(comparison, &evidence.plan.thresholds);
+    }
     let findings = check_all(&Context {
         evidence,
         floors: &floors,
@@ -68,180 +62,6 @@ fn environment(evidence: &Evidence) -> String {
         [class] => (*class).to_owned(),
         _ => ENVIRONMENT_NOT_RECORDED.to_owned(),
     }
-}
-
-fn compare_all(evidence: &Evidence, floors: &Floors) -> Vec<Comparison> {
-    let mut comparisons = Vec::new();
-    for workload in &evidence.plan.workloads {
-        for implementation in &workload.implementations {
-            let comparison = compare_rows(evidence, floors, workload, *implementation)
-                .or_else(|| compare_summary(evidence, workload, *implementation));
-            comparisons.extend(comparison);
-        }
-    }
-    comparisons
-}
-
-fn compare_rows(
-    evidence: &Evidence,
-    floors: &Floors,
-    workload: &PlannedWorkload,
-    implementation: Implementation,
-) -> Option<Comparison> {
-    let plan = &evidence.plan;
-    let mut points = Vec::with_capacity(evidence.points.len());
-    let mut boots = Vec::with_capacity(evidence.points.len());
-    let mut clock = None;
-    for point in &evidence.points {
-        let attempt = point.counted()?;
-        let selection = select(
-            attempt,
-            &workload.name,
-            implementation,
-            floors,
-            plan.thresholds.canary_pct,
-            usize::try_from(plan.rounds).unwrap_or(usize::MAX),
-        );
-        clock = clock.or_else(|| {
-            attempt
-                .segments
-                .iter()
-                .find(|segment| {
-                    segment.workload == workload.name && segment.implementation == implementation
-                })
-                .map(|segment| segment.clock)
-        });
-        let statistics = point_statistics(point, &selection)?;
-        boots.push(Boot {
-            location: statistics.mean,
-            sd: statistics.sd.unwrap_or(0.0),
-            n: statistics.n,
-            resolution: resolution(&selection),
-        });
-        points.push(statistics);
-    }
-    comparison(
-        workload,
-        implementation,
-        clock?,
-        points,
-        &boots,
-        plan.thresholds,
-        false,
-    )
-}
-
-fn point_statistics(point: &Point, selection: &Selection<'_>) -> Option<PointStatistics> {
-    let values = selection.values();
-    Some(PointStatistics {
-        position: point.position,
-        label: point.label.clone(),
-        role: point.role,
-        n: values.len(),
-        mean: mean(&values)?,
-        sd: sample_sd(&values),
-        drop_first_mean: drop_first_mean(&values),
-    })
-}
-
-/// Returns one clock unit per op, the step of the metric; 0 where only per-op figures are known.
-fn resolution(selection: &Selection<'_>) -> f64 {
-    match selection.counted.first().map(|placed| &placed.row.metric) {
-        Some(Metric::Elapsed { ops, .. }) => 1.0 / to_f64(*ops),
-        _ => 0.0,
-    }
-}
-
-fn compare_summary(
-    evidence: &Evidence,
-    workload: &PlannedWorkload,
-    implementation: Implementation,
-) -> Option<Comparison> {
-    let summary: &Summary = evidence.summaries.iter().find(|summary| {
-        summary.workload == workload.name && summary.implementation == implementation
-    })?;
-    let mut points = Vec::new();
-    let mut boots = Vec::new();
-    for point in &evidence.points {
-        let cell = summary.means.get(&point.label)?;
-        points.push(PointStatistics {
-            position: point.position,
-            label: point.label.clone(),
-            role: point.role,
-            n: 0,
-            mean: cell.value,
-            sd: None,
-            drop_first_mean: None,
-        });
-        boots.push(Boot {
-            location: cell.value,
-            sd: 0.0,
-            n: 0,
-            resolution: 0.0,
-        });
-    }
-    comparison(
-        workload,
-        implementation,
-        Clock::Ns,
-        points,
-        &boots,
-        evidence.plan.thresholds,
-        true,
-    )
-}
-
-fn comparison(
-    workload: &PlannedWorkload,
-    implementation: Implementation,
-    clock: Clock,
-    points: Vec<PointStatistics>,
-    boots: &[Boot],
-    thresholds: GateSection,
-    summary_only: bool,
-) -> Option<Comparison> {
-    let figures = sandwich(&points)?;
-    let of_role = |role| -> Vec<Boot> {
-        points
-            .iter()
-            .zip(boots)
-            .filter(|(point, _)| point.role == role)
-            .map(|(_, boot)| *boot)
-            .collect()
-    };
-    let interval = boot_interval(
-        &of_role(Role::Parent),
-        &of_role(Role::Child),
-        thresholds.margin_pct,
-    );
-    let declaration = registry::declaration(&workload.name);
-    let op_word = declaration.map_or("op", |declaration| declaration.op_word);
-    let cvs: Option<Vec<f64>> = points.iter().map(PointStatistics::cv_pct).collect();
-    let mut comparison = Comparison {
-        workload: workload.name.clone(),
-        scenario: "default".to_owned(),
-        implementation,
-        role: workload.role,
-        unit: format!("{}/{op_word}", clock.word()),
-        clock,
-        summary_only,
-        higher_is_better: declaration
-            .is_some_and(|declaration| declaration.direction == Direction::HigherIsBetter),
-        midpoint: figures.midpoint,
-        child_mean: figures.child_mean,
-        delta_pct: figures.delta_pct,
-        drop_first_pct: figures.drop_first_pct,
-        drift_pct: figures.drift_pct,
-        drift_max_pct: figures.drift_max_pct,
-        cv_max_pct: cvs.and_then(|cvs| cvs.into_iter().reduce(f64::max)),
-        pair_min_pct: figures.pair_min_pct,
-        pair_max_pct: figures.pair_max_pct,
-        interval,
-        points,
-        verdict: Verdict::Inconclusive,
-    };
-    comparison.verdict = verdict_of(&comparison, &thresholds);
-    Some(comparison)
 }
 
 /// Says what one comparison shows, validity gates apart.

@@ -1,8 +1,10 @@
 //! A claim's figure, computed from the cells its inputs name and nothing else.
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
 
-use crate::input::cell::{CellError, decimal, integer};
+use crate::input::cell::{CellError, decimal, integer, printable};
 use crate::input::table::{Record, Table, TableError};
 use crate::model::analysis::PointStatistics;
 use crate::model::claim::{Claim, Input};
@@ -60,17 +62,38 @@ pub enum FigureError {
     },
 }
 
+/// The tables of a tree, each read once.
+#[derive(Debug, Default)]
+pub struct Tables {
+    read: BTreeMap<String, Table>,
+}
+
+impl Tables {
+    fn get(&mut self, file: &str, tree: &Tree) -> Result<&Table, FigureError> {
+        if !self.read.contains_key(file) {
+            let entry = tree.get(file).ok_or_else(|| FigureError::NoFile {
+                file: printable(file, 240),
+            })?;
+            let table = Table::read(&entry.bytes, file)?;
+            self.read.insert(file.to_owned(), table);
+        }
+        self.read.get(file).ok_or_else(|| FigureError::NoFile {
+            file: printable(file, 240),
+        })
+    }
+}
+
 /// Computes the text of a claim's value from its inputs.
 ///
 /// # Errors
 ///
 /// When a file, line or cell is missing or the formula is unknown.
-pub fn recompute(claim: &Claim, tree: &Tree) -> Result<String, FigureError> {
+pub fn recompute(claim: &Claim, tree: &Tree, tables: &mut Tables) -> Result<String, FigureError> {
     let points: Vec<Measured> = claim
         .inputs
         .iter()
         .zip(1..)
-        .map(|(input, position)| Measured::read(input, position, tree))
+        .map(|(input, position)| Measured::read(input, position, tables.get(&input.file, tree)?))
         .collect::<Result<_, _>>()?;
     let digits = usize::from(claim.digits.min(12));
     let statistics: Vec<PointStatistics> = points
@@ -152,11 +175,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn read(input: &Input, position: u32, tree: &Tree) -> Result<Self, FigureError> {
-        let entry = tree.get(&input.file).ok_or_else(|| FigureError::NoFile {
-            file: input.file.clone(),
-        })?;
-        let table = Table::read(&entry.bytes, &input.file)?;
+    fn read(input: &Input, position: u32, table: &Table) -> Result<Self, FigureError> {
         if input.column != ELAPSED {
             table.require(&input.column)?;
         }
@@ -164,13 +183,10 @@ impl Measured {
         let mut values = Vec::with_capacity(wanted.len());
         let mut resolution = 0.0;
         for line in &wanted {
-            let record = table
-                .records()
-                .find(|record| record.line == *line)
-                .ok_or_else(|| FigureError::NoLine {
-                    file: input.file.clone(),
-                    line: *line,
-                })?;
+            let record = table.on_line(*line).ok_or_else(|| FigureError::NoLine {
+                file: input.file.clone(),
+                line: *line,
+            })?;
             if input.column == ELAPSED {
                 let (elapsed, ops) = elapsed_and_ops(&record)?;
                 if values.is_empty() {

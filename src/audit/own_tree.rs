@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use super::figures::recompute;
+use super::figures::{Tables, recompute};
 use super::{Answer, Audit, ClaimVerdict};
 use crate::bundle::assemble::{AssembleError, Derived, derive};
 use crate::input::cell::printable;
@@ -35,8 +35,11 @@ pub fn audit_tree(tree: &Tree) -> Result<Audit, AuditError> {
     let claims = read_claims(tree)?;
     let derived = derive(tree)?;
     let mut audit = Audit::default();
+    let mut tables = Tables::default();
     for claim in &claims.claims {
-        audit.answers.push(answer(claim, tree, &derived));
+        audit
+            .answers
+            .push(answer(claim, tree, &derived, &mut tables));
     }
     name_lines(tree, &mut audit);
     missing_claims(&claims, &derived, &mut audit);
@@ -72,7 +75,7 @@ fn quote(claim: &Claim) -> String {
 }
 
 /// Answers one claim: its figure from its own inputs, and its inputs from the evidence.
-fn answer(claim: &Claim, tree: &Tree, derived: &Derived) -> Answer {
+fn answer(claim: &Claim, tree: &Tree, derived: &Derived, tables: &mut Tables) -> Answer {
     let mut answer = Answer {
         id: printable(&claim.id, 40),
         place: "claims.json".to_owned(),
@@ -100,7 +103,7 @@ fn answer(claim: &Claim, tree: &Tree, derived: &Derived) -> Answer {
                 )
             })
     } else {
-        recompute(claim, tree).map_err(|error| error.to_string())
+        recompute(claim, tree, tables).map_err(|error| error.to_string())
     };
     let recomputed = match recomputed {
         Ok(text) => text,

@@ -138,6 +138,21 @@ impl Table {
         })
     }
 
+    /// Returns the record on a line of the file, from 1.
+    #[must_use]
+    pub fn on_line(&self, line: usize) -> Option<Record<'_>> {
+        let index = self
+            .records
+            .binary_search_by_key(&line, |(line, _)| *line)
+            .ok()?;
+        let (line, cells) = self.records.get(index)?;
+        Some(Record {
+            table: self,
+            line: *line,
+            cells,
+        })
+    }
+
     /// Returns the records in order.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.records.iter().map(|(line, cells)| Record {

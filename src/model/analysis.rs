@@ -72,6 +72,8 @@ pub struct Comparison {
     pub clock: Clock,
     /// Whether only published means are known.
     pub summary_only: bool,
+    /// Whether a counted row gives only a per-op figure, not integer elapsed and ops.
+    pub per_op_only: bool,
     /// Whether a larger metric is better.
     pub higher_is_better: bool,
     /// Points in order.

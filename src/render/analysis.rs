@@ -62,6 +62,7 @@ fn comparison_json(comparison: &Comparison) -> Value {
     put("unit", json!(comparison.unit));
     put("clock", json!(comparison.clock.word()));
     put("summary_only", json!(comparison.summary_only));
+    put("per_op_only", json!(comparison.per_op_only));
     put("points", Value::Array(points));
     put("midpoint", number(comparison.midpoint));
     put("child_mean", number(comparison.child_mean));

@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod context;
+pub mod facts;
 pub mod mail;
 pub mod number;
 pub mod sentence;

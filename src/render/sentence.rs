@@ -147,6 +147,7 @@ mod tests {
             unit: "ns/op".into(),
             clock: Clock::Ns,
             summary_only: false,
+            per_op_only: false,
             higher_is_better: false,
             points: Vec::new(),
             midpoint: 100.0,

@@ -3,6 +3,7 @@
 //!
 //! Definitions and sources: docs/statistics.md.
 
+pub mod comparison;
 pub mod interval;
 pub mod location;
 pub mod sandwich;
