@@ -12,6 +12,7 @@ use crate::edge::clock::now_seconds;
 use crate::edge::host::private_names;
 use crate::edge::tree::write_directory;
 use crate::error::CommandError;
+use crate::model::case::Case;
 use crate::model::redact::Redactor;
 use crate::model::tree::Tree;
 use crate::ui::Ui;
@@ -30,8 +31,9 @@ pub(crate) fn assemble(case: &Path) -> Result<Assembled, CommandError> {
     // Same inputs, same bytes: never the time of assembling, unless it is asked for.
     let seconds =
         std::env::var_os("SOURCE_DATE_EPOCH").map_or(evidence.last_seconds, |_| now_seconds());
-    let mut content = inputs(&loaded.case, &evidence, &loaded.files, crate::TOOL, seconds)?;
-    redact(&mut content);
+    let mut case = loaded.case.clone();
+    redact(&mut case);
+    let mut content = inputs(&case, &evidence, &loaded.files, crate::TOOL, seconds)?;
     let derived = derive(&content)?;
     content.extend(derived.files.clone());
     let date = jiff::Timestamp::from_second(seconds)
@@ -49,13 +51,18 @@ pub(crate) fn assemble(case: &Path) -> Result<Assembled, CommandError> {
     Ok(Assembled { tree, id, derived })
 }
 
-/// Replaces private names in the case file; journals hold none, and must stay as chained.
-fn redact(content: &mut Tree) {
+/// Replaces private names in the case's free texts. Addresses of the mail are public by
+/// intent, and journals hold no private name and must stay as chained.
+fn redact(case: &mut Case) {
     let redactor = Redactor::new(private_names(Path::new("/")));
-    if let Some(entry) = content.get_mut("data/case.toml")
-        && let Ok(text) = std::str::from_utf8(&entry.bytes)
-    {
-        entry.bytes = redactor.redact(text).into_bytes();
+    let clean = |text: &mut String| *text = redactor.redact(text);
+    clean(&mut case.title);
+    clean(&mut case.scope.statement);
+    case.scope.not_claimed.iter_mut().for_each(clean);
+    case.question.iter_mut().for_each(clean);
+    case.machine.description.iter_mut().for_each(clean);
+    if let Some(change) = case.change.as_mut() {
+        change.summary.iter_mut().for_each(clean);
     }
 }
 
