@@ -181,7 +181,7 @@ pub struct TreeArgs {
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// The folder of a tree, or REPO@COMMIT[:PATH] with a full commit id.
+    /// The folder of a tree, or `REPO@COMMIT[:PATH]` with a full commit id.
     pub tree: String,
     /// Exit 5 also when any claim is NOT-CHECKABLE.
     #[arg(long)]

@@ -24,6 +24,9 @@ use crate::render::wrap::{PROSE, fold_prose};
 use crate::stats::selection::Floors;
 use crate::workload::emit;
 
+/// Number of the format of `data/tool.json`.
+const TOOL_FORMAT: u32 = 1;
+
 /// Folders and files of `data/` that are inputs.
 const INPUTS: [&str; 6] = [
     "data/case.toml",
@@ -115,7 +118,7 @@ pub fn inputs(
         tree.insert(format!("data/{path}"), entry.clone());
     }
     let tool_file = ToolFile {
-        format: 1,
+        format: TOOL_FORMAT,
         tool: tool.to_owned(),
         template_format: TEMPLATE_FORMAT,
         date_seconds,
@@ -208,6 +211,12 @@ pub fn derive(tree: &Tree) -> Result<Derived, AssembleError> {
             path: "data/tool.json".to_owned(),
             message: error.to_string(),
         })?;
+    if tool.format != TOOL_FORMAT {
+        return Err(AssembleError::Input {
+            path: "data/tool.json".to_owned(),
+            message: format!("found format {}, wanted {TOOL_FORMAT}", tool.format),
+        });
+    }
     let files: Tree = tree
         .iter()
         .filter_map(|(path, entry)| {

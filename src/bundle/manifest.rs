@@ -27,17 +27,14 @@ pub struct IntegrityFinding {
 }
 
 impl std::fmt::Display for IntegrityFinding {
+    /// Writes the code and the message; the message names the place.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{} {}",
-            self.code,
-            super::name::shown(&self.path)
-        )?;
-        if let Some(line) = self.line {
-            write!(formatter, ":{line}")?;
+        let path = shown(&self.path);
+        if self.message.contains(&path) {
+            write!(formatter, "{} {}", self.code, self.message)
+        } else {
+            write!(formatter, "{} {path}: {}", self.code, self.message)
         }
-        write!(formatter, ": {}", self.message)
     }
 }
 

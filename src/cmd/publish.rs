@@ -10,10 +10,11 @@ use super::report::render_mail;
 use crate::cli::PublishArgs;
 use crate::edge::case_folder::replace_whole;
 use crate::edge::git::{self, Identity, Published};
-use crate::error::CommandError;
+use crate::error::{CommandError, exit};
 use crate::model::case::Case;
 use crate::publish::permalink::{Forge, permanent_link};
 use crate::render::context::Links;
+use crate::render::mail::MailError;
 use crate::ui::Ui;
 
 /// Name of the final mail, beside the tree.
@@ -147,7 +148,13 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
         );
         return Ok(0);
     }
-    // A link that cannot be made is found before anything is written.
+    // What the mail lacks, and a link that cannot be made, are found before anything is
+    // written. Evidence that is no report is published all the same, without a mail.
+    match render_mail(&assembled, None) {
+        Err(CommandError::Mail(error @ MailError::Missing { .. })) => return Err(error.into()),
+        Ok(_) | Err(CommandError::Mail(MailError::Invalid { .. })) => {}
+        Err(error) => return Err(error),
+    }
     if loaded.case.publish.url.is_some() {
         links(&loaded.case, &args.repo, &"0".repeat(40))?;
     }
@@ -188,7 +195,13 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
             "evidence": outcome.links.evidence,
             "reproducer": outcome.links.reproducer,
             "mail": outcome.mail.as_ref().map(|path| path.display().to_string()),
+            "no_mail": outcome.no_mail,
         }),
     );
-    Ok(0)
+    // The tree is published; that it is not a report is the answer no.
+    Ok(if outcome.mail.is_some() {
+        exit::YES
+    } else {
+        exit::NO
+    })
 }

@@ -10,6 +10,7 @@ use crate::cli::RunArgs;
 use crate::edge::cpu;
 use crate::engine::host::{RunOptions, RunReport, run as measure};
 use crate::error::CommandError;
+use crate::model::plan::Role;
 use crate::ui::{RunProgress, Ui};
 
 /// Measures what the plan expects next.
@@ -67,11 +68,25 @@ pub(super) fn measure_case(
         most_points,
     };
     ensure_plan(loaded)?;
+    warn_of_unnamed_kernels(loaded, ui);
     Ok(measure(
         &loaded.folder,
         &options,
         &mut RunProgress::new(ui),
     )?)
+}
+
+/// Says that a role without an expected kernel is measured on whatever is booted.
+fn warn_of_unnamed_kernels(loaded: &Loaded, ui: &Ui) {
+    let kernels = loaded.case.engine.host.as_ref().map(|host| &host.kernels);
+    for role in [Role::Parent, Role::Child] {
+        if !kernels.is_some_and(|kernels| kernels.contains_key(&role)) {
+            ui.say(&format!(
+                "warning: [engine.host] names no kernel for the role {}: whatever is booted is measured as it, and kernel-expected stays NOT-CHECKED",
+                role.word()
+            ));
+        }
+    }
 }
 
 fn own_executable() -> Result<PathBuf, CommandError> {

@@ -17,7 +17,7 @@ use super::stream::{Next, StreamError, Worker};
 use crate::edge::case_folder::{CaseFolder, FolderError};
 use crate::edge::clock::now_seconds;
 use crate::edge::host::HostReader;
-use crate::input::evidence::{ChainEnd, EvidenceError, fold};
+use crate::input::evidence::{ChainEnd, EvidenceError, JOURNAL_FORMAT, fold};
 use crate::model::case::{Boots, Implementation};
 use crate::model::evidence::{Attempt, Evidence, Segment, Source};
 use crate::model::identity::BootIdentity;
@@ -301,7 +301,7 @@ fn open_journal(
     journal.append(
         RecordKind::BootOpen,
         &[
-            "1".to_owned(),
+            JOURNAL_FORMAT.to_owned(),
             now_seconds().to_string(),
             crate::TOOL.to_owned(),
             identity,

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::journal::{JournalWriter, WriteError};
 use crate::edge::case_folder::{CaseFolder, FolderError, read_named};
 use crate::edge::clock::now_seconds;
-use crate::input::evidence::{EvidenceError, fold};
+use crate::input::evidence::{EvidenceError, JOURNAL_FORMAT, fold};
 use crate::input::ingest::{IngestError, IngestNote, interpret, is_stream};
 use crate::model::case::{Case, Implementation};
 use crate::model::digest::sha256_hex;
@@ -109,7 +109,7 @@ pub fn ingest(
         serde_json::to_string(&note).unwrap_or_default(),
     ];
     let open = [
-        "1".to_owned(),
+        JOURNAL_FORMAT.to_owned(),
         now_seconds().to_string(),
         crate::TOOL.to_owned(),
         serde_json::to_string(&BootIdentity::default()).unwrap_or_default(),

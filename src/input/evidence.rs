@@ -21,6 +21,8 @@ use crate::model::tree::Tree;
 
 /// Folder of the journals, relative to a case.
 pub const JOURNAL_FOLDER: &str = "journal/";
+/// First field of a `boot-open` record: version of the records' fields.
+pub const JOURNAL_FORMAT: &str = "1";
 /// The plan, relative to a case.
 pub const PLAN_FILE: &str = "plan.json";
 
@@ -205,6 +207,13 @@ impl State<'_> {
     }
 
     fn boot_open(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        if record.field(0) != JOURNAL_FORMAT {
+            return Err(order(
+                place,
+                &format!("journal format {}", record.field(0)),
+                &format!("format {JOURNAL_FORMAT}"),
+            ));
+        }
         self.take_time(record.field(1));
         self.identity = serde_json::from_str(record.field(3)).map_err(|error| {
             order(
