@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ensure_plan, load};
+use super::{load, missing_plan};
 use crate::cli::IngestArgs;
 use crate::engine::ingest::ingest;
 use crate::error::CommandError;
@@ -26,12 +26,13 @@ pub fn run(args: &IngestArgs, ui: &Ui) -> Result<u8, CommandError> {
             )
         }
     };
-    let mut loaded = load(&args.case)?;
+    let loaded = load(&args.case)?;
     let _lock = loaded.folder.lock()?;
-    ensure_plan(&mut loaded)?;
+    let plan = missing_plan(&loaded)?;
     let report = ingest(
         &loaded.folder,
         &loaded.case,
+        plan.as_deref(),
         &args.file,
         args.point.as_deref(),
         implementation,

@@ -114,17 +114,24 @@ pub(crate) fn load_evidence(path: &Path) -> Result<(Loaded, Evidence), CommandEr
     Ok((loaded, evidence))
 }
 
-/// Writes `plan.json` when there is none yet.
-pub(crate) fn ensure_plan(loaded: &mut Loaded) -> Result<(), CommandError> {
+/// Returns the text of `plan.json` when there is none yet.
+pub(crate) fn missing_plan(loaded: &Loaded) -> Result<Option<String>, CommandError> {
     if loaded.files.contains_key(PLAN_FILE) {
-        return Ok(());
+        return Ok(None);
     }
     let name = loaded.folder.case_file().display().to_string();
     let plan = plan_of(&loaded.case, &name)?;
     let mut text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     text.push('\n');
-    loaded.folder.create(PLAN_FILE, text.as_bytes())?;
-    loaded.files = loaded.folder.read()?;
+    Ok(Some(text))
+}
+
+/// Writes `plan.json` when there is none yet.
+pub(crate) fn ensure_plan(loaded: &mut Loaded) -> Result<(), CommandError> {
+    if let Some(text) = missing_plan(loaded)? {
+        loaded.folder.create(PLAN_FILE, text.as_bytes())?;
+        loaded.files = loaded.folder.read()?;
+    }
     Ok(())
 }
 

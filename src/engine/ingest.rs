@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::journal::{JournalWriter, WriteError};
 use crate::edge::case_folder::{CaseFolder, FolderError, read_named};
 use crate::edge::clock::now_seconds;
-use crate::input::evidence::{EvidenceError, JOURNAL_FORMAT, fold};
+use crate::input::evidence::{EvidenceError, JOURNAL_FORMAT, PLAN_FILE, fold};
 use crate::input::ingest::{IngestError, IngestNote, interpret, is_stream};
 use crate::model::case::{Case, Implementation};
 use crate::model::digest::sha256_hex;
@@ -60,7 +60,7 @@ pub struct IngestReport {
     pub per_op_only: usize,
 }
 
-/// Ingests one file.
+/// Ingests one file; `plan` is the text of `plan.json` when it is not written yet.
 ///
 /// # Errors
 ///
@@ -68,6 +68,7 @@ pub struct IngestReport {
 pub fn ingest(
     folder: &CaseFolder,
     case: &Case,
+    plan: Option<&str>,
     file: &Path,
     point: Option<&str>,
     implementation: Option<Implementation>,
@@ -101,6 +102,9 @@ pub fn ingest(
         map,
     };
     let mut files = folder.read()?;
+    if let Some(text) = plan {
+        files.insert(PLAN_FILE.to_owned(), Entry::text(text));
+    }
     let (evidence, end) = fold(&files)?;
     let ingested = interpret(&note, &bytes, &evidence.plan)?;
     // The whole fold with the new record decides before anything is written.
@@ -125,6 +129,9 @@ pub fn ingest(
     );
     fold(&files)?;
 
+    if let Some(text) = plan {
+        folder.create(PLAN_FILE, text.as_bytes())?;
+    }
     if !folder.path().join(&note.path).exists() {
         folder.create(&note.path, &bytes)?;
     }
