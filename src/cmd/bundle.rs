@@ -8,7 +8,6 @@ use super::load_evidence;
 use crate::bundle::assemble::{Derived, derive, inputs};
 use crate::bundle::{bundle_id, seal};
 use crate::cli::BundleArgs;
-use crate::edge::clock::now_seconds;
 use crate::edge::host::private_names;
 use crate::edge::tree::write_directory;
 use crate::error::CommandError;
@@ -28,9 +27,8 @@ pub(crate) struct Assembled {
 /// Assembles the tree of a case in memory.
 pub(crate) fn assemble(case: &Path) -> Result<Assembled, CommandError> {
     let (loaded, evidence) = load_evidence(case)?;
-    // Same inputs, same bytes: never the time of assembling, unless it is asked for.
-    let seconds =
-        std::env::var_os("SOURCE_DATE_EPOCH").map_or(evidence.last_seconds, |_| now_seconds());
+    // Same inputs, same bytes: never the time of assembling.
+    let seconds = source_date_epoch()?.unwrap_or(evidence.last_seconds);
     let mut case = loaded.case.clone();
     redact(&mut case);
     let mut content = inputs(&case, &evidence, &loaded.files, crate::TOOL, seconds)?;
@@ -49,6 +47,22 @@ pub(crate) fn assemble(case: &Path) -> Result<Assembled, CommandError> {
     let tree = seal(&content, &info)?;
     let id = bundle_id(&tree).unwrap_or_default();
     Ok(Assembled { tree, id, derived })
+}
+
+/// Reads the date that the environment asks for, seconds since 1970.
+fn source_date_epoch() -> Result<Option<i64>, CommandError> {
+    let Some(value) = std::env::var_os("SOURCE_DATE_EPOCH") else {
+        return Ok(None);
+    };
+    let seconds = value.to_str().and_then(|text| text.parse().ok());
+    let is_date = |seconds: &i64| *seconds >= 0 && jiff::Timestamp::from_second(*seconds).is_ok();
+    match seconds.filter(is_date) {
+        Some(seconds) => Ok(Some(seconds)),
+        None => Err(CommandError::Argument {
+            found: format!("SOURCE_DATE_EPOCH=\"{}\"", value.display()),
+            wanted: "seconds since 1970, such as 1700000000; set it so, or unset it",
+        }),
+    }
 }
 
 /// Replaces private names in the case's free texts. Addresses of the mail are public by
