@@ -15,6 +15,8 @@ use crate::model::case::{Case, WorkloadRole};
 const HEADER_WIDTH: usize = 78;
 /// Longest encoded word (RFC 2047 section 2).
 const ENCODED_WORD: usize = 75;
+/// Longest line of a header with an encoded word (RFC 2047 section 2).
+const ENCODED_LINE: usize = 76;
 /// Copied on every report to a list, as the kernel's documents ask.
 pub const REGRESSIONS_LIST: &str = "regressions@lists.linux.dev";
 /// Where a demonstration goes: a name that cannot exist (RFC 2606).
@@ -224,12 +226,13 @@ fn push_unstructured(out: &mut String, name: &str, value: &str) {
             }
         })
         .collect();
-    let words: Vec<String> = if value.is_ascii() {
-        value.split_whitespace().map(str::to_owned).collect()
+    if value.is_ascii() {
+        let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+        push_folded(out, name, &words, HEADER_WIDTH);
     } else {
-        encoded_words(&value)
-    };
-    push_folded(out, name, &words, " ");
+        let words = encoded_words(&value, name.len() + 2);
+        push_folded(out, name, &words, ENCODED_LINE);
+    }
 }
 
 /// Writes an address header: one address per line, names encoded or quoted.
@@ -238,14 +241,16 @@ fn push_addresses(out: &mut String, name: &str, addresses: &[String]) {
     out.push_str(&format!("{name}:"));
     for (index, text) in addresses.iter().enumerate() {
         let comma = if index == last { "" } else { "," };
+        let used = if index == 0 { name.len() + 2 } else { 1 };
         out.push(' ');
-        out.push_str(&address(text));
+        out.push_str(&address(text, used));
         out.push_str(comma);
         out.push('\n');
     }
 }
 
-fn address(text: &str) -> String {
+/// Writes one address; `used` characters of its line are taken already.
+fn address(text: &str, used: usize) -> String {
     let Some((name, rest)) = text.split_once('<') else {
         return text.trim().to_owned();
     };
@@ -254,9 +259,18 @@ fn address(text: &str) -> String {
         return rest.trim_end_matches('>').to_owned();
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || " !#$%&'*+-/=?^_`{|}~".contains(c);
-    let shown = if !name.is_ascii() {
-        encoded_words(name).join("\n ")
-    } else if name.chars().all(plain) {
+    if !name.is_ascii() {
+        let words = encoded_words(name, used);
+        let line = words.last().map_or(0, String::len) + if words.len() > 1 { 1 } else { used };
+        // The comma that may follow is counted, too.
+        let gap = if line + " <,".len() + rest.len() > ENCODED_LINE {
+            "\n "
+        } else {
+            " "
+        };
+        return format!("{}{gap}<{rest}", words.join("\n "));
+    }
+    let shown = if name.chars().all(plain) {
         name.to_owned()
     } else {
         format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
@@ -265,11 +279,14 @@ fn address(text: &str) -> String {
 }
 
 /// Encodes a text as RFC 2047 Q words, none over 75 characters, no character split.
-fn encoded_words(text: &str) -> Vec<String> {
+///
+/// The first word leaves room for the `used` characters before it in its line.
+fn encoded_words(text: &str, used: usize) -> Vec<String> {
     const HEAD: &str = "=?UTF-8?q?";
     const TAIL: &str = "?=";
     let mut words = Vec::new();
     let mut word = HEAD.to_owned();
+    let mut longest = ENCODED_LINE.saturating_sub(used).min(ENCODED_WORD);
     for c in text.chars() {
         let mut buffer = [0; 4];
         let encoded: String = match c {
@@ -282,7 +299,8 @@ fn encoded_words(text: &str) -> Vec<String> {
                 .map(|byte| format!("={byte:02X}"))
                 .collect(),
         };
-        if word.len() + encoded.len() + TAIL.len() > ENCODED_WORD {
+        if word.len() + encoded.len() + TAIL.len() > longest {
+            longest = ENCODED_WORD;
             word.push_str(TAIL);
             words.push(std::mem::replace(&mut word, HEAD.to_owned()));
         }
@@ -293,15 +311,15 @@ fn encoded_words(text: &str) -> Vec<String> {
     words
 }
 
-fn push_folded(out: &mut String, name: &str, words: &[String], separator: &str) {
+fn push_folded(out: &mut String, name: &str, words: &[String], width: usize) {
     let mut line = format!("{name}:");
-    for word in words {
-        if line.len() + separator.len() + word.len() > HEADER_WIDTH && !line.ends_with(':') {
+    for (index, word) in words.iter().enumerate() {
+        if index > 0 && line.len() + 1 + word.len() > width {
             out.push_str(&line);
             out.push('\n');
             line = String::new();
         }
-        line.push_str(separator);
+        line.push(' ');
         line.push_str(word);
     }
     out.push_str(&line);
@@ -325,23 +343,23 @@ mod tests {
 
     #[test]
     fn names_are_quoted_or_encoded() {
-        assert_eq!(address("A B <a@example.org>"), "A B <a@example.org>");
+        assert_eq!(address("A B <a@example.org>", 1), "A B <a@example.org>");
         assert_eq!(
-            address("Foo (Arm) <a@example.org>"),
+            address("Foo (Arm) <a@example.org>", 1),
             "\"Foo (Arm)\" <a@example.org>"
         );
         // RFC 2047 Q encoding of UTF-8 C3 B6.
         assert_eq!(
-            address("J\u{f6}rg <j@example.org>"),
+            address("J\u{f6}rg <j@example.org>", 1),
             "=?UTF-8?q?J=C3=B6rg?= <j@example.org>"
         );
-        assert_eq!(address("<j@example.org>"), "j@example.org");
+        assert_eq!(address("<j@example.org>", 1), "j@example.org");
     }
 
     #[test]
     fn encoded_words_are_short_and_split_no_character() {
         let text = "\u{20ac}".repeat(60);
-        let words = encoded_words(&text);
+        let words = encoded_words(&text, 1);
         assert!(words.len() > 1);
         for word in words {
             assert!(word.len() <= ENCODED_WORD, "{word}");
@@ -353,6 +371,38 @@ mod tests {
             // Each euro sign is nine characters of three bytes.
             assert_eq!(inner.len() % 9, 0, "{word}");
         }
+    }
+
+    #[test]
+    fn no_line_with_an_encoded_word_is_over_76_characters() {
+        let title = "\u{e4} word ".repeat(30);
+        for name in ["Subject", "X"] {
+            let mut out = String::new();
+            push_unstructured(&mut out, name, &title);
+            assert!(out.lines().all(|line| line.len() <= ENCODED_LINE), "{out}");
+        }
+        for length in 1..80 {
+            let name = "\u{e4}".to_owned() + &"n".repeat(length);
+            let both = [
+                format!("{name} <first@example.org>"),
+                format!("{name} <second@example.org>"),
+            ];
+            let mut out = String::new();
+            push_addresses(&mut out, "From", &both);
+            assert!(out.lines().all(|line| line.len() <= ENCODED_LINE), "{out}");
+            assert!(
+                out.lines().skip(1).all(|line| line.starts_with(' ')),
+                "{out}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_folds_after_a_word_that_ends_with_a_colon() {
+        let mut out = String::new();
+        let subject = format!("{} area: {}", "w".repeat(50), "v".repeat(40));
+        push_unstructured(&mut out, "Subject", &subject);
+        assert!(out.lines().all(|line| line.len() <= HEADER_WIDTH), "{out}");
     }
 
     #[test]
