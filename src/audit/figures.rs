@@ -225,7 +225,7 @@ fn elapsed_and_ops(record: &Record<'_>) -> Result<(f64, f64), FigureError> {
 /// Reads `5-9,12` as line numbers; at most a million.
 fn lines(text: &str) -> Result<Vec<usize>, FigureError> {
     let error = || FigureError::Rows {
-        rows: crate::input::cell::printable(text, 60),
+        rows: crate::model::shown::printable(text, 60),
     };
     let mut lines = Vec::new();
     for part in text.split(',') {
