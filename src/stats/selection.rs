@@ -94,7 +94,8 @@ impl Floors {
             syscall,
         } = row.canary?;
         let within = |reading: u64, floor: u64| {
-            to_f64(reading) <= to_f64(floor) * (1.0 + tolerance_pct / 100.0)
+            // Multiplied out: 1 + 3/100 is not exact, and a reading at the border is clean.
+            to_f64(reading) * 100.0 <= to_f64(floor) * (100.0 + tolerance_pct)
         };
         let alu = self.alu(implementation)?;
         let mut clean = within(alu_before, alu) && within(alu_after, alu);
