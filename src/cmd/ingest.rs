@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ensure_plan, load};
+use super::{load, plan_text};
 use crate::cli::IngestArgs;
 use crate::engine::ingest::ingest;
 use crate::error::CommandError;
@@ -26,12 +26,12 @@ pub fn run(args: &IngestArgs, ui: &Ui) -> Result<u8, CommandError> {
             )
         }
     };
-    let mut loaded = load(&args.case)?;
+    let loaded = load(&args.case)?;
     let _lock = loaded.folder.lock()?;
-    ensure_plan(&mut loaded)?;
     let report = ingest(
         &loaded.folder,
         &loaded.case,
+        &plan_text(&loaded)?,
         &args.file,
         args.point.as_deref(),
         implementation,

@@ -114,18 +114,14 @@ pub(crate) fn load_evidence(path: &Path) -> Result<(Loaded, Evidence), CommandEr
     Ok((loaded, evidence))
 }
 
-/// Writes `plan.json` when there is none yet.
-pub(crate) fn ensure_plan(loaded: &mut Loaded) -> Result<(), CommandError> {
-    if loaded.files.contains_key(PLAN_FILE) {
-        return Ok(());
-    }
+/// Returns the plan of a case as `plan.json` holds it; the engine writes it before the
+/// first row, and not before it knows that a row can come.
+pub(crate) fn plan_text(loaded: &Loaded) -> Result<String, CommandError> {
     let name = loaded.folder.case_file().display().to_string();
     let plan = plan_of(&loaded.case, &name)?;
     let mut text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     text.push('\n');
-    loaded.folder.create(PLAN_FILE, text.as_bytes())?;
-    loaded.files = loaded.folder.read()?;
-    Ok(())
+    Ok(text)
 }
 
 /// Names the first key of the plan that differs.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Loaded, ensure_plan, load};
+use super::{Loaded, load, plan_text};
 use crate::cli::RunArgs;
 use crate::edge::cpu;
 use crate::engine::host::{RunOptions, RunReport, run as measure};
@@ -18,10 +18,10 @@ use crate::ui::{RunProgress, Ui};
 ///
 /// When the boot, kernel, CPU or a program is not what the plan wants.
 pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
-    let mut loaded = load(&args.case)?;
+    let loaded = load(&args.case)?;
     let _lock = loaded.folder.lock()?;
     let seconds = u64::from(loaded.case.plan.point_seconds);
-    let report = measure_case(&mut loaded, Duration::from_secs(seconds), args.points, ui)?;
+    let report = measure_case(&loaded, Duration::from_secs(seconds), args.points, ui)?;
     let case = args.case.display();
     let text = match (&report.next, report.measured.is_empty()) {
         (Some((label, kernel)), _) => {
@@ -48,9 +48,9 @@ pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
     Ok(0)
 }
 
-/// Writes the plan when there is none and measures the next points.
+/// Measures the next points; the plan is written before the first.
 pub(super) fn measure_case(
-    loaded: &mut Loaded,
+    loaded: &Loaded,
     point_time: Duration,
     most_points: usize,
     ui: &Ui,
@@ -66,9 +66,9 @@ pub(super) fn measure_case(
         point_time,
         most_points,
     };
-    ensure_plan(loaded)?;
     Ok(measure(
         &loaded.folder,
+        &plan_text(loaded)?,
         &options,
         &mut RunProgress::new(ui),
     )?)

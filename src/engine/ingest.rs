@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::journal::{JournalWriter, WriteError};
 use crate::edge::case_folder::{CaseFolder, FolderError, read_named};
 use crate::edge::clock::now_seconds;
-use crate::input::evidence::{EvidenceError, fold};
+use crate::input::evidence::{EvidenceError, PLAN_FILE, fold, with_plan};
 use crate::input::ingest::{IngestError, IngestNote, interpret, is_stream};
 use crate::model::case::{Case, Implementation};
 use crate::model::digest::sha256_hex;
@@ -60,7 +60,7 @@ pub struct IngestReport {
     pub per_op_only: usize,
 }
 
-/// Ingests one file.
+/// Ingests one file; `plan` is written as `plan.json` when there is none yet.
 ///
 /// # Errors
 ///
@@ -68,6 +68,7 @@ pub struct IngestReport {
 pub fn ingest(
     folder: &CaseFolder,
     case: &Case,
+    plan: &str,
     file: &Path,
     point: Option<&str>,
     implementation: Option<Implementation>,
@@ -101,6 +102,7 @@ pub fn ingest(
         map,
     };
     let mut files = folder.read()?;
+    let planned = with_plan(&mut files, plan);
     let (evidence, end) = fold(&files)?;
     let ingested = interpret(&note, &bytes, &evidence.plan)?;
     // The whole fold with the new record decides before anything is written.
@@ -125,6 +127,9 @@ pub fn ingest(
     );
     fold(&files)?;
 
+    if !planned {
+        folder.create(PLAN_FILE, plan.as_bytes())?;
+    }
     if !folder.path().join(&note.path).exists() {
         folder.create(&note.path, &bytes)?;
     }
