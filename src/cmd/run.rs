@@ -22,6 +22,9 @@ pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
     let _lock = loaded.folder.lock()?;
     let seconds = u64::from(loaded.case.plan.point_seconds);
     let report = measure_case(&loaded, Duration::from_secs(seconds), args.points, ui)?;
+    for torn in &report.torn {
+        ui.say(&format!("a write was cut off and is not counted: {torn}"));
+    }
     let case = args.case.display();
     let text = match (&report.next, report.measured.is_empty()) {
         (Some((label, kernel)), _) => {
@@ -43,7 +46,7 @@ pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
         .map(|(label, kernel)| json!({"point": label, "kernel": kernel}));
     ui.answer(
         &text,
-        &json!({"format": 1, "tool": crate::TOOL, "measured": measured, "next": next}),
+        &json!({"format": 1, "tool": crate::TOOL, "measured": measured, "next": next, "torn": report.torn}),
     );
     Ok(0)
 }

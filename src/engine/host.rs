@@ -134,6 +134,8 @@ pub struct RunOptions {
 pub struct RunReport {
     /// Points measured now: label, attempt, why they ended.
     pub measured: Vec<(String, u32, String)>,
+    /// Writes of earlier runs that were cut off: file, length and place.
+    pub torn: Vec<String>,
     /// Label and kernel of the next point, when one is left.
     pub next: Option<(String, String)>,
 }
@@ -154,7 +156,10 @@ pub fn run(
     let mut files = folder.read()?;
     let planned = with_plan(&mut files, plan);
     let (evidence, end) = fold(&files)?;
-    let mut report = RunReport::default();
+    let mut report = RunReport {
+        torn: end.torn.clone(),
+        ..RunReport::default()
+    };
     let Some(first) = next_point(&evidence) else {
         return Ok(report);
     };
