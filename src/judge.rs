@@ -187,3 +187,6 @@ fn inconclusive(comparisons: &[Comparison], primary: &str) -> String {
     "these boots do not decide between a change and boot noise; more boots of each kernel would narrow the interval"
         .to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::input::cell::{CellError, decimal, integer, printable};
+use crate::input::cell::{CellError, decimal, integer};
 use crate::input::table::{Record, Table, TableError};
 use crate::model::analysis::PointStatistics;
 use crate::model::claim::{Claim, Input};
 use crate::model::plan::Role;
+use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::model::units::to_f64;
 use crate::render::number::{fixed, signed_pct};
@@ -241,7 +242,7 @@ fn elapsed_and_ops(record: &Record<'_>) -> Result<(f64, f64), FigureError> {
 /// Reads `5-9,12` as line numbers; at most a million.
 fn lines(text: &str) -> Result<Vec<usize>, FigureError> {
     let error = || FigureError::Rows {
-        rows: crate::input::cell::printable(text, 60),
+        rows: crate::model::shown::printable(text, 60),
     };
     let mut lines = Vec::new();
     for part in text.split(',') {

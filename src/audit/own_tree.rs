@@ -6,9 +6,9 @@ use thiserror::Error;
 use super::figures::{Tables, recompute};
 use super::{Answer, Audit, ClaimVerdict};
 use crate::bundle::assemble::{AssembleError, Derived, derive};
-use crate::input::cell::printable;
 use crate::model::claim::{CLAIMS_FORMAT, Claim, Claims};
 use crate::model::finding::Outcome;
+use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::render::template::TEMPLATE_FORMAT;
 

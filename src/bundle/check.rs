@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::manifest::{self, IntegrityFinding, Kind, Line, RESTORE, sha256_hex};
+use super::manifest::{self, IntegrityFinding, Kind, Line, RESTORE};
 use super::name::{ATTRIBUTES, collisions, profile_fault, shown};
 use super::{
     ATTRIBUTES_TEXT, DECLARATION, DECLARATION_TEXT, FETCH, INFO, MANIFEST, OXUM, TAG_MANIFEST, oxum,
 };
+use crate::model::digest::sha256_hex;
 use crate::model::tree::Tree;
 
 /// What a message says when a checkout has converted LF into CR LF.

@@ -6,11 +6,9 @@
 //! It does not look at the files named (`check` does) and reads no other algorithm.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-
-use sha2::{Digest, Sha256};
 
 use super::name::{profile_fault, shown};
+use crate::model::digest::sha256_hex;
 
 /// One thing that is not as the format wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,17 +77,6 @@ pub(super) struct Line<'a> {
     pub(super) number: usize,
     pub(super) digest: &'a str,
     pub(super) path: &'a str,
-}
-
-/// SHA-256 as 64 lower-case hex digits.
-#[must_use]
-pub fn sha256_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(DIGEST_DIGITS);
-    for byte in Sha256::digest(bytes) {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// Renders a manifest; `files` must be sorted by path, as a `Tree` is.

@@ -15,8 +15,9 @@ pub mod name;
 pub mod points;
 
 pub use check::check;
-pub use manifest::{IntegrityFinding, sha256_hex};
+pub use manifest::IntegrityFinding;
 
+use crate::model::digest::sha256_hex;
 use crate::model::tree::{Entry, Tree};
 use name::{collisions, profile_fault, shown};
 

@@ -65,18 +65,13 @@ fn source_date_epoch() -> Result<Option<i64>, CommandError> {
     }
 }
 
-/// Replaces private names in the case's free texts. Addresses of the mail are public by
-/// intent, and journals hold no private name and must stay as chained.
+/// Replaces private names in what the reporter says of the machine. Title, scope and
+/// addresses are his public words, and a login name may be an ordinary word in them;
+/// journals hold no private name and must stay as chained.
 fn redact(case: &mut Case) {
     let redactor = Redactor::new(private_names(Path::new("/")));
-    let clean = |text: &mut String| *text = redactor.redact(text);
-    clean(&mut case.title);
-    clean(&mut case.scope.statement);
-    case.scope.not_claimed.iter_mut().for_each(clean);
-    case.question.iter_mut().for_each(clean);
-    case.machine.description.iter_mut().for_each(clean);
-    if let Some(change) = case.change.as_mut() {
-        change.summary.iter_mut().for_each(clean);
+    if let Some(description) = case.machine.description.as_mut() {
+        *description = redactor.redact(description);
     }
 }
 

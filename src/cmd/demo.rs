@@ -57,8 +57,8 @@ pub fn run(args: &DemoArgs, ui: &Ui) -> Result<u8, CommandError> {
     create_whole(&folder.join(CASE_FILE), text.as_bytes())?;
     stages.done("case", &why);
 
-    let mut loaded = load(&folder)?;
-    let report = measure_case(&mut loaded, POINT_TIME, usize::MAX, ui)?;
+    let loaded = load(&folder)?;
+    let report = measure_case(&loaded, POINT_TIME, usize::MAX, ui)?;
     stages.done("run", &format!("{} points", report.measured.len()));
 
     let (_, evidence) = load_evidence(&folder)?;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{load, missing_plan};
+use super::{load, plan_text};
 use crate::cli::IngestArgs;
 use crate::engine::ingest::ingest;
 use crate::error::CommandError;
@@ -28,11 +28,10 @@ pub fn run(args: &IngestArgs, ui: &Ui) -> Result<u8, CommandError> {
     };
     let loaded = load(&args.case)?;
     let _lock = loaded.folder.lock()?;
-    let plan = missing_plan(&loaded)?;
     let report = ingest(
         &loaded.folder,
         &loaded.case,
-        plan.as_deref(),
+        &plan_text(&loaded)?,
         &args.file,
         args.point.as_deref(),
         implementation,

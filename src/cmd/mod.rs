@@ -114,25 +114,14 @@ pub(crate) fn load_evidence(path: &Path) -> Result<(Loaded, Evidence), CommandEr
     Ok((loaded, evidence))
 }
 
-/// Returns the text of `plan.json` when there is none yet.
-pub(crate) fn missing_plan(loaded: &Loaded) -> Result<Option<String>, CommandError> {
-    if loaded.files.contains_key(PLAN_FILE) {
-        return Ok(None);
-    }
+/// Returns the plan of a case as `plan.json` holds it; the engine writes it before the
+/// first row, and not before it knows that a row can come.
+pub(crate) fn plan_text(loaded: &Loaded) -> Result<String, CommandError> {
     let name = loaded.folder.case_file().display().to_string();
     let plan = plan_of(&loaded.case, &name)?;
     let mut text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     text.push('\n');
-    Ok(Some(text))
-}
-
-/// Writes `plan.json` when there is none yet.
-pub(crate) fn ensure_plan(loaded: &mut Loaded) -> Result<(), CommandError> {
-    if let Some(text) = missing_plan(loaded)? {
-        loaded.folder.create(PLAN_FILE, text.as_bytes())?;
-        loaded.files = loaded.folder.read()?;
-    }
-    Ok(())
+    Ok(text)
 }
 
 /// Names the first key of the plan that differs.
@@ -141,25 +130,50 @@ fn same_plan(found: &Plan, wanted: &Plan, file: &str) -> Result<(), CommandError
         return Ok(());
     }
     let value = |plan| serde_json::to_value(plan).unwrap_or_default();
-    let (found, wanted) = (value(found), value(wanted));
-    let keys = wanted
-        .as_object()
-        .into_iter()
-        .flat_map(serde_json::Map::keys);
-    let key = keys
-        .into_iter()
-        .find(|key| found.get(key) != wanted.get(key))
-        .cloned()
-        .unwrap_or_default();
-    let text = |value: &serde_json::Value| {
-        value
-            .get(&key)
-            .map_or_else(String::new, ToString::to_string)
-    };
+    let (mut found, mut wanted) = (value(found), value(wanted));
+    let mut key = String::new();
+    while let Some(next) = differing_key(&found, &wanted) {
+        found = found.get(&next).cloned().unwrap_or_default();
+        wanted = wanted.get(&next).cloned().unwrap_or_default();
+        if key.is_empty() {
+            key.push_str(case_key(&next));
+        } else {
+            key.push('.');
+            key.push_str(&next);
+        }
+    }
     Err(CommandError::PlanChanged {
         file: file.to_owned(),
-        found: text(&found),
-        wanted: text(&wanted),
         key,
+        found: found.to_string(),
+        wanted: wanted.to_string(),
     })
+}
+
+/// Returns the first key under which two objects differ; `None` when they are no objects.
+fn differing_key(found: &serde_json::Value, wanted: &serde_json::Value) -> Option<String> {
+    let (found, wanted) = (found.as_object()?, wanted.as_object()?);
+    wanted
+        .keys()
+        .chain(found.keys())
+        .find(|key| found.get(*key) != wanted.get(*key))
+        .cloned()
+}
+
+/// Returns where `case.toml` says what the plan has under a key.
+fn case_key(key: &str) -> &str {
+    match key {
+        "case_id" => "id",
+        "points" => "plan.order",
+        "boots" => "plan.boots",
+        "warmup_rounds" => "plan.warmup_rounds",
+        "rounds" => "plan.rounds",
+        "primary" => "plan.primary",
+        "workloads" => "workload",
+        "kernels" => "engine.host.kernels",
+        "preempt" => "machine.preempt",
+        "cgroup" => "machine.cgroup",
+        "thresholds" => "gates",
+        other => other,
+    }
 }

@@ -100,7 +100,7 @@ fn quoted(text: &str) -> String {
     let shown: String = text
         .chars()
         .map(|c| {
-            if crate::input::cell::is_shown(c) {
+            if crate::model::shown::is_shown(c) {
                 c
             } else {
                 ' '

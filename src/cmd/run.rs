@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Loaded, ensure_plan, load};
+use super::{Loaded, load, plan_text};
 use crate::cli::RunArgs;
 use crate::edge::cpu;
 use crate::engine::host::{RunOptions, RunReport, run as measure};
@@ -19,10 +19,13 @@ use crate::ui::{RunProgress, Ui};
 ///
 /// When the boot, kernel, CPU or a program is not what the plan wants.
 pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
-    let mut loaded = load(&args.case)?;
+    let loaded = load(&args.case)?;
     let _lock = loaded.folder.lock()?;
     let seconds = u64::from(loaded.case.plan.point_seconds);
-    let report = measure_case(&mut loaded, Duration::from_secs(seconds), args.points, ui)?;
+    let report = measure_case(&loaded, Duration::from_secs(seconds), args.points, ui)?;
+    for torn in &report.torn {
+        ui.say(&format!("a write was cut off and is not counted: {torn}"));
+    }
     let case = args.case.display();
     let text = match (&report.next, report.measured.is_empty()) {
         (Some((label, kernel)), _) => {
@@ -44,14 +47,14 @@ pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
         .map(|(label, kernel)| json!({"point": label, "kernel": kernel}));
     ui.answer(
         &text,
-        &json!({"format": 1, "tool": crate::TOOL, "measured": measured, "next": next}),
+        &json!({"format": 1, "tool": crate::TOOL, "measured": measured, "next": next, "torn": report.torn}),
     );
     Ok(0)
 }
 
-/// Writes the plan when there is none and measures the next points.
+/// Measures the next points; the plan is written before the first.
 pub(super) fn measure_case(
-    loaded: &mut Loaded,
+    loaded: &Loaded,
     point_time: Duration,
     most_points: usize,
     ui: &Ui,
@@ -67,13 +70,16 @@ pub(super) fn measure_case(
         point_time,
         most_points,
     };
-    ensure_plan(loaded)?;
-    warn_of_unnamed_kernels(loaded, ui);
-    Ok(measure(
+    let report = measure(
         &loaded.folder,
+        &plan_text(loaded)?,
         &options,
         &mut RunProgress::new(ui),
-    )?)
+    )?;
+    if !report.measured.is_empty() {
+        warn_of_unnamed_kernels(loaded, ui);
+    }
+    Ok(report)
 }
 
 /// Says that a role without an expected kernel is measured on whatever is booted.
@@ -82,7 +88,7 @@ fn warn_of_unnamed_kernels(loaded: &Loaded, ui: &Ui) {
     for role in [Role::Parent, Role::Child] {
         if !kernels.is_some_and(|kernels| kernels.contains_key(&role)) {
             ui.say(&format!(
-                "warning: [engine.host] names no kernel for the role {}: whatever is booted is measured as it, and kernel-expected stays NOT-CHECKED",
+                "warning: [engine.host] names no kernel for the role {}: whatever was booted was measured as it, and kernel-expected stays NOT-CHECKED",
                 role.word()
             ));
         }

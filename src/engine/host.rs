@@ -17,7 +17,7 @@ use super::stream::{Next, StreamError, Worker};
 use crate::edge::case_folder::{CaseFolder, FolderError};
 use crate::edge::clock::now_seconds;
 use crate::edge::host::HostReader;
-use crate::input::evidence::{ChainEnd, EvidenceError, JOURNAL_FORMAT, fold};
+use crate::input::evidence::{ChainEnd, EvidenceError, JOURNAL_FORMAT, PLAN_FILE, fold, with_plan};
 use crate::model::case::{Boots, Implementation};
 use crate::model::evidence::{Attempt, Evidence, Segment, Source};
 use crate::model::identity::BootIdentity;
@@ -134,11 +134,14 @@ pub struct RunOptions {
 pub struct RunReport {
     /// Points measured now: label, attempt, why they ended.
     pub measured: Vec<(String, u32, String)>,
+    /// Writes of earlier runs that were cut off: file, length and place.
+    pub torn: Vec<String>,
     /// Label and kernel of the next point, when one is left.
     pub next: Option<(String, String)>,
 }
 
-/// Measures the next points of the plan, as far as this boot may.
+/// Measures the next points of the plan, as far as this boot may; `plan` is written as
+/// `plan.json` when there is none yet, once nothing stands against the first row.
 ///
 /// # Errors
 ///
@@ -146,17 +149,26 @@ pub struct RunReport {
 /// record does not reach the disk. Rows measured before stay.
 pub fn run(
     folder: &CaseFolder,
+    plan: &str,
     options: &RunOptions,
     progress: &mut dyn Progress,
 ) -> Result<RunReport, RunError> {
-    let (evidence, end) = fold(&folder.read()?)?;
-    let mut report = RunReport::default();
+    let mut files = folder.read()?;
+    let planned = with_plan(&mut files, plan);
+    let (evidence, end) = fold(&files)?;
+    let mut report = RunReport {
+        torn: end.torn.clone(),
+        ..RunReport::default()
+    };
     let Some(first) = next_point(&evidence) else {
         return Ok(report);
     };
     let identity = HostReader::new(Path::new("/")).read(options.cpu);
     admit(&evidence, first, &identity)?;
     let programs = programs(&evidence.plan, options, &folder.path().join("build"))?;
+    if !planned {
+        folder.create(PLAN_FILE, plan.as_bytes())?;
+    }
     let journal = open_journal(folder, &end, &identity)?;
     let mut run = Run {
         plan: evidence.plan.clone(),

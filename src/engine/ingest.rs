@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::journal::{JournalWriter, WriteError};
 use crate::edge::case_folder::{CaseFolder, FolderError, read_named};
 use crate::edge::clock::now_seconds;
-use crate::input::evidence::{EvidenceError, JOURNAL_FORMAT, PLAN_FILE, fold};
+use crate::input::evidence::{EvidenceError, JOURNAL_FORMAT, PLAN_FILE, fold, with_plan};
 use crate::input::ingest::{IngestError, IngestNote, interpret, is_stream};
 use crate::model::case::{Case, Implementation};
 use crate::model::digest::sha256_hex;
@@ -60,7 +60,7 @@ pub struct IngestReport {
     pub per_op_only: usize,
 }
 
-/// Ingests one file; `plan` is the text of `plan.json` when it is not written yet.
+/// Ingests one file; `plan` is written as `plan.json` when there is none yet.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub struct IngestReport {
 pub fn ingest(
     folder: &CaseFolder,
     case: &Case,
-    plan: Option<&str>,
+    plan: &str,
     file: &Path,
     point: Option<&str>,
     implementation: Option<Implementation>,
@@ -102,9 +102,7 @@ pub fn ingest(
         map,
     };
     let mut files = folder.read()?;
-    if let Some(text) = plan {
-        files.insert(PLAN_FILE.to_owned(), Entry::text(text));
-    }
+    let planned = with_plan(&mut files, plan);
     let (evidence, end) = fold(&files)?;
     let ingested = interpret(&note, &bytes, &evidence.plan)?;
     // The whole fold with the new record decides before anything is written.
@@ -127,10 +125,10 @@ pub fn ingest(
         format!("journal/{:04}-ingest.tsv", end.openings + 1),
         Entry::text(first + &second),
     );
-    fold(&files)?;
+    fold(&files).map_err(|error| in_user_words(error, file))?;
 
-    if let Some(text) = plan {
-        folder.create(PLAN_FILE, text.as_bytes())?;
+    if !planned {
+        folder.create(PLAN_FILE, plan.as_bytes())?;
     }
     if !folder.path().join(&note.path).exists() {
         folder.create(&note.path, &bytes)?;
@@ -143,6 +141,18 @@ pub fn ingest(
         &["0".to_owned(), now_seconds().to_string()],
     )?;
     Ok(report(&note, &ingested))
+}
+
+/// Names the user's file where the fold names a journal that is not written yet.
+fn in_user_words(error: EvidenceError, file: &Path) -> EvidenceError {
+    match error {
+        EvidenceError::Order { found, wanted, .. } => EvidenceError::Order {
+            place: file.display().to_string(),
+            found,
+            wanted,
+        },
+        other => other,
+    }
 }
 
 fn report(note: &IngestNote, ingested: &crate::input::ingest::Ingested) -> IngestReport {

@@ -119,8 +119,13 @@ fn standalone(workload: &PlannedWorkload, build: &Path) -> Result<Program, Progr
     let digest: String = source_sha256.chars().take(12).collect();
     let folder = build.join(format!("{}-{digest}", workload.name));
     let path = folder.join(&workload.name);
-    if !path.is_file() {
-        compile(&workload.name, &source, &folder, &path)?;
+    if !path.is_file()
+        && let Err(error) = compile(&workload.name, &source, &folder, &path)
+    {
+        // Nothing half made stays; the error that matters is the compiler's.
+        let _ = fs::remove_dir_all(&folder);
+        let _ = fs::remove_dir(build);
+        return Err(error);
     }
     let bytes = fs::read(&path).map_err(|source| ProgramError::Io {
         path: path.display().to_string(),

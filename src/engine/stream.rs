@@ -12,13 +12,13 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::program::Program;
-use crate::input::cell::printable;
 use crate::input::rows::{
     Columns, RowsError, StreamHead, read_columns, read_end, read_head, read_row,
 };
 use crate::model::case::Implementation;
 use crate::model::protocol::STEP_QUIT;
 use crate::model::row::Row;
+use crate::model::shown::printable;
 
 /// Longest wait for one line. The slowest round of the catalogue takes under a
 /// second; sixty is a hang, not a slow machine.

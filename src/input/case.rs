@@ -114,7 +114,7 @@ impl Checker<'_> {
         if !is_name(&case.id) {
             return self.value(
                 "id",
-                format!("`{}`", crate::input::cell::printable(&case.id, 60)),
+                format!("`{}`", crate::model::shown::printable(&case.id, 60)),
                 "letters, digits and . _ - only, at most 100, beginning with a letter or digit",
             );
         }
@@ -136,7 +136,7 @@ impl Checker<'_> {
         if text.trim().is_empty() {
             return self.value(key, "an empty text", "one line of text");
         }
-        if let Some(odd) = text.chars().find(|c| !crate::input::cell::is_shown(*c)) {
+        if let Some(odd) = text.chars().find(|c| !crate::model::shown::is_shown(*c)) {
             return self.value(
                 key,
                 format!("the character U+{:04X}", u32::from(odd)),

@@ -5,6 +5,8 @@
 
 use thiserror::Error;
 
+use crate::model::shown::printable;
+
 /// A cell that is not what its column wants.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{place}, column {column}: found `{found}`, wanted {wanted}")]
@@ -30,23 +32,6 @@ impl CellError {
             wanted,
         }
     }
-}
-
-/// Returns the first `limit` characters with every control character replaced by `?`.
-#[must_use]
-pub fn printable(text: &str, limit: usize) -> String {
-    text.chars()
-        .take(limit)
-        .map(|c| if is_shown(c) { c } else { '?' })
-        .collect()
-}
-
-/// Says whether a character may reach a terminal: no controls, no direction marks.
-#[must_use]
-pub fn is_shown(c: char) -> bool {
-    !(c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            | '\u{feff}' | '\u{e0000}'..='\u{e007f}'))
 }
 
 /// Reads an unsigned integer of decimal digits.

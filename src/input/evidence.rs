@@ -17,7 +17,7 @@ use crate::model::identity::BootIdentity;
 use crate::model::journal::{JournalError, Record, RecordKind, read_journal};
 use crate::model::plan::{PLAN_FORMAT, Plan};
 use crate::model::protocol::Clock;
-use crate::model::tree::Tree;
+use crate::model::tree::{Entry, Tree};
 
 /// Folder of the journals, relative to a case.
 pub const JOURNAL_FOLDER: &str = "journal/";
@@ -144,6 +144,15 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
     state.evidence.torn.clone_from(&end.torn);
     state.attach_identities();
     Ok((state.evidence, end))
+}
+
+/// Puts the plan into the files of a case that has none yet; says whether it had one.
+pub fn with_plan(files: &mut Tree, plan: &str) -> bool {
+    let planned = files.contains_key(PLAN_FILE);
+    if !planned {
+        files.insert(PLAN_FILE.to_owned(), Entry::text(plan));
+    }
+    planned
 }
 
 /// Reads `plan.json`.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::cell::{CellError, decimal, integer, printable};
+use super::cell::{CellError, decimal, integer};
 use super::rows::{RowsError, read_stream};
 use super::table::{Record, Table, TableError};
 use crate::model::case::{Implementation, TableKind, TableMap};
@@ -18,6 +18,7 @@ use crate::model::identity::{BootIdentity, KernelIdentity, Reading, SETTING_KEYS
 use crate::model::plan::Plan;
 use crate::model::protocol::{Clock, MAGIC};
 use crate::model::row::{Metric, Phase, Row};
+use crate::model::shown::printable;
 
 /// What the journal says of an ingested file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]

@@ -2,13 +2,14 @@
 
 use thiserror::Error;
 
-use super::cell::{CellError, integer, printable};
+use super::cell::{CellError, integer};
 use crate::model::case::Implementation;
 use crate::model::protocol::{
     Clock, END, FIXED_COLUMNS, MAGIC, STATUS_COLUMN, STATUS_FAIL, STATUS_PASS,
     SYSCALL_CANARY_COLUMNS, VERSION,
 };
 use crate::model::row::{Canary, Metric, Phase, Row, Usage};
+use crate::model::shown::printable;
 
 /// Why a stream is not one of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

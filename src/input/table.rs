@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::cell::printable;
+use crate::model::shown::printable;
 
 /// Why a file is not a table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -13,5 +13,6 @@ pub mod plan;
 pub mod protocol;
 pub mod redact;
 pub mod row;
+pub mod shown;
 pub mod tree;
 pub mod units;

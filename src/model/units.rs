@@ -21,7 +21,10 @@ pub const fn len_f64(length: usize) -> f64 {
 }
 
 /// Returns 100 * (value / base - 1), percent.
+///
+/// Computed from the difference, so that 102 against 100 is 2 and not a little more:
+/// a bound of 2 % includes it.
 #[must_use]
 pub fn percent_change(value: f64, base: f64) -> f64 {
-    100.0 * (value / base - 1.0)
+    100.0 * (value - base) / base
 }

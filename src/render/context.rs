@@ -286,7 +286,7 @@ fn short(commit: &str) -> String {
 
 /// Makes a text of the user inert: no controls, one line.
 pub(super) fn inert(text: &str) -> String {
-    crate::input::cell::printable(text, 1000)
+    crate::model::shown::printable(text, 1000)
 }
 
 /// Makes a text inert in a Markdown table.

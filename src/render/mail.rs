@@ -219,7 +219,7 @@ fn push_unstructured(out: &mut String, name: &str, value: &str) {
     let value: String = value
         .chars()
         .map(|c| {
-            if crate::input::cell::is_shown(c) {
+            if crate::model::shown::is_shown(c) {
                 c
             } else {
                 ' '

@@ -152,10 +152,10 @@ impl Floors {
             alu_after,
             syscall,
         } = row.canary?;
-        let share = tolerance_pct / 100.0;
         let within = |reading: u64, floor: u64| {
-            let (reading, floor) = (to_f64(reading), to_f64(floor));
-            reading >= floor * (1.0 - share) && reading <= floor * (1.0 + share)
+            // Multiplied out: 1 + 3/100 is not exact, and a reading at the border is clean.
+            let (reading, floor) = (to_f64(reading) * 100.0, to_f64(floor));
+            reading >= floor * (100.0 - tolerance_pct) && reading <= floor * (100.0 + tolerance_pct)
         };
         let alu = self.alu(implementation)?;
         let mut clean = within(alu_before, alu) && within(alu_after, alu);
