@@ -101,7 +101,8 @@ fn rows_complete_fails_on_each_way_a_stream_can_be_broken() {
         change(&mut evidence);
         ask(&evidence, gate)
     };
-    let changes: [(&str, &dyn Fn(&mut Evidence)); 7] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Evidence));
+    let changes: [Change<'_>; 7] = [
         ("no stream", &|e| attempt(e, 1).segments.clear()),
         ("torn", &|e| stream(e, 1).announced = None),
         ("one row less", &|e| {

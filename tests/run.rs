@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     clippy::print_stderr,
     reason = "a test stops at its first surprise, and says what it skipped"
 )]
