@@ -288,7 +288,9 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
     let with = |arguments: &[&str], parts: &[&str], code| {
         let mut all = vec!["ingest", "case"];
         all.extend(arguments);
-        place.refused(&all, code, parts);
+        let message = place.refused(&all, code, parts);
+        // The copy that would have been made is not where the user looks.
+        assert!(!message.contains("ingested/"), "{message}");
     };
     let cases: [(&[&str], &str, &[&str], i32); 7] = [
         (point, "nosuch.tsv", &["nosuch.tsv", "No such file"], 4),
@@ -344,7 +346,9 @@ fn each_cell_and_column_that_is_none_is_named_with_its_line() {
     let with = |arguments: &[&str], parts: &[&str], code| {
         let mut all = vec!["ingest", "case"];
         all.extend(arguments);
-        place.refused(&all, code, parts);
+        let message = place.refused(&all, code, parts);
+        // The copy that would have been made is not where the user looks.
+        assert!(!message.contains("ingested/"), "{message}");
     };
     for (cell, shown) in [
         ("NaN", "`NaN`"),
