@@ -101,7 +101,8 @@ fn rows_complete_fails_on_each_way_a_stream_can_be_broken() {
         change(&mut evidence);
         ask(&evidence, gate)
     };
-    let changes: [(&str, &dyn Fn(&mut Evidence)); 7] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Evidence));
+    let changes: [Change<'_>; 7] = [
         ("no stream", &|e| attempt(e, 1).segments.clear()),
         ("torn", &|e| stream(e, 1).announced = None),
         ("one row less", &|e| {
@@ -182,12 +183,15 @@ fn clean_rounds_passes_with_exactly_the_planned_number_and_fails_with_one_less()
 }
 
 #[test]
-fn clean_rounds_takes_a_canary_three_percent_above_its_floor_and_no_more() {
-    // Floors for which 1 + 3/100 is not exact in binary are among these.
-    for floor in (1..400).map(|hundreds| hundreds * 100) {
-        for slot in 0..4 {
+fn clean_rounds_takes_a_canary_exactly_three_percent_above_its_floor_and_no_more() {
+    // 1 + 15/100 is a little less than 1.15 in binary: 115 would be above 100 and 15 %.
+    for (tolerance, percent) in [(3.0, 103), (15.0, 115)] {
+        for (floor, slot) in
+            (1..100).flat_map(|hundreds| (0..4).map(move |at| (hundreds * 100, at)))
+        {
             let with = |reading| {
                 let mut evidence = quiet();
+                evidence.plan.thresholds.canary_pct = tolerance;
                 each_row(&mut evidence, |row| {
                     let canary = row.canary.as_mut().unwrap();
                     (canary.alu_before, canary.alu_after) = (floor, floor);
@@ -199,8 +203,8 @@ fn clean_rounds_takes_a_canary_three_percent_above_its_floor_and_no_more() {
                 *[&mut canary.alu_before, &mut canary.alu_after, before, after][slot] = reading;
                 outcome(&evidence, "clean-rounds")
             };
-            assert_eq!(with(floor / 100 * 103), Pass, "floor {floor}");
-            assert_eq!(with(floor / 100 * 103 + 1), Fail, "floor {floor}");
+            assert_eq!(with(floor / 100 * percent), Pass, "floor {floor}");
+            assert_eq!(with(floor / 100 * percent + 1), Fail, "floor {floor}");
         }
     }
 }

@@ -98,10 +98,14 @@ fn is_test_file(name: &str) -> bool {
     name.ends_with("tests.rs") || name.ends_with("testing.rs")
 }
 
-/// Drops comment lines and everything from the module of tests on.
+/// Drops comment lines and the module of tests.
 fn code(text: &str) -> String {
-    let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let (body, tests) = text
+        .split_once("#[cfg(test)]\nmod tests {\n")
+        .unwrap_or((text, ""));
+    let after = tests.split_once("\n}\n").map_or("", |(_, after)| after);
     body.lines()
+        .chain(after.lines())
         .filter(|line| !line.trim_start().starts_with("//"))
         .map(|line| format!("{line}\n"))
         .collect()

@@ -274,7 +274,6 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
     let short = good.replace("#end 2\n", "#end 3\n");
     let not_a_number = good.replace("\t90000\t", "\t9e4\t");
     let place = Place::new(CASE);
-    let header = "slot\twho\tround\tcalls\tns";
     for (name, text) in [
         ("torn.tsv", torn.as_str()),
         ("short.tsv", &short),
@@ -289,7 +288,9 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
     let with = |arguments: &[&str], parts: &[&str], code| {
         let mut all = vec!["ingest", "case"];
         all.extend(arguments);
-        place.refused(&all, code, parts);
+        let message = place.refused(&all, code, parts);
+        // The copy that would have been made is not where the user looks.
+        assert!(!message.contains("ingested/"), "{message}");
     };
     let cases: [(&[&str], &str, &[&str], i32); 7] = [
         (point, "nosuch.tsv", &["nosuch.tsv", "No such file"], 4),
@@ -336,6 +337,19 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
         &["both", "formal", "standalone"],
         4,
     );
+}
+
+#[test]
+fn each_cell_and_column_that_is_none_is_named_with_its_line() {
+    let place = Place::new(CASE);
+    let header = "slot\twho\tround\tcalls\tns";
+    let with = |arguments: &[&str], parts: &[&str], code| {
+        let mut all = vec!["ingest", "case"];
+        all.extend(arguments);
+        let message = place.refused(&all, code, parts);
+        // The copy that would have been made is not where the user looks.
+        assert!(!message.contains("ingested/"), "{message}");
+    };
     for (cell, shown) in [
         ("NaN", "`NaN`"),
         ("1,5", "`1,5`"),

@@ -268,4 +268,17 @@ mod tests {
             assert!(lines(bad).is_err(), "{bad}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_the_bundle_writes_as_ranges_is_read_back(
+            set in proptest::collection::btree_set(1_usize..3000, 1..200)
+        ) {
+            let numbers: Vec<usize> = set.into_iter().collect();
+            proptest::prop_assert_eq!(
+                lines(&crate::bundle::points::ranges(&numbers)).unwrap(),
+                numbers
+            );
+        }
+    }
 }

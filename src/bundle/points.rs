@@ -272,7 +272,7 @@ fn cells(
 }
 
 /// Writes line numbers as ranges: `5-9,12`.
-fn ranges(lines: &[usize]) -> String {
+pub(crate) fn ranges(lines: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for line in lines {
         match parts.last_mut() {

@@ -104,7 +104,12 @@ pub fn ingest(
     let mut files = folder.read()?;
     let planned = with_plan(&mut files, plan);
     let (evidence, end) = fold(&files)?;
-    let ingested = interpret(&note, &bytes, &evidence.plan)?;
+    // Messages name the file as the user did: the copy does not exist yet.
+    let named = IngestNote {
+        path: file.display().to_string(),
+        ..note.clone()
+    };
+    let ingested = interpret(&named, &bytes, &evidence.plan)?;
     // The whole fold with the new record decides before anything is written.
     let fields = [
         "ingest".to_owned(),

@@ -70,7 +70,8 @@ fn a_resolved_change_has_the_verdict_of_its_direction() {
 
 #[test]
 fn each_bound_is_inclusive_and_one_step_beyond_decides_nothing() {
-    let bounds: [(fn(&mut Comparison, f64), f64, f64); 3] = [
+    type Set = fn(&mut Comparison, f64);
+    let bounds: [(Set, f64, f64); 3] = [
         (|c, drift| c.drift_max_pct = Some(drift), 2.0, 2.000_001),
         (|c, cv| c.cv_max_pct = Some(cv), 3.0, 3.000_001),
         (|c, least| c.pair_min_pct = least, 5.0, 4.999_999),
