@@ -120,6 +120,14 @@ pub enum CommandError {
         /// The folder.
         path: String,
     },
+    /// A folder is no tree of ours.
+    #[error(
+        "{path}: found no bagit.txt, wanted the root folder of a regbundle tree (it holds README.md, claims.json and data/)"
+    )]
+    NoTree {
+        /// The folder or commit.
+        path: String,
+    },
     /// An address cannot be understood.
     #[error("found `{found}`, wanted {wanted}")]
     Argument {
@@ -166,7 +174,7 @@ impl CommandError {
                 AssembleError::Case(_) | AssembleError::Input { .. } => exit::REJECTED,
                 AssembleError::Template(_) => exit::USAGE,
             },
-            Self::Audit(AuditError::Claims { .. }) => exit::REJECTED,
+            Self::Audit(AuditError::Claims { .. }) | Self::NoTree { .. } => exit::REJECTED,
             Self::Mail(MailError::Invalid { .. }) => exit::NO,
             Self::Tree(error) => error.exit_code(),
             Self::Git(error) => error.exit_code(),

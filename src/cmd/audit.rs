@@ -46,6 +46,7 @@ fn read(argument: &str) -> Result<Tree, CommandError> {
 /// When the tree cannot be read, or what the claims rest on is damaged.
 pub fn run(args: &AuditArgs, ui: &Ui) -> Result<u8, CommandError> {
     let tree = read(&args.tree)?;
+    super::verify::is_tree(&tree, &args.tree)?;
     let findings = check(&tree);
     if !findings.is_empty() {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();

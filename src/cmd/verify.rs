@@ -3,11 +3,22 @@
 use serde_json::json;
 
 use crate::bundle::compare::verify;
-use crate::bundle::{bundle_id, check};
+use crate::bundle::{DECLARATION, bundle_id, check};
 use crate::cli::TreeArgs;
 use crate::edge::tree::read_directory;
 use crate::error::{CommandError, exit};
+use crate::model::tree::Tree;
 use crate::ui::Ui;
+
+/// Says in one line when a folder is no tree at all, rather than what every file lacks.
+pub(super) fn is_tree(tree: &Tree, path: &str) -> Result<(), CommandError> {
+    if tree.contains_key(DECLARATION) {
+        return Ok(());
+    }
+    Err(CommandError::NoTree {
+        path: path.to_owned(),
+    })
+}
 
 /// Verifies a tree.
 ///
@@ -16,6 +27,7 @@ use crate::ui::Ui;
 /// When the tree cannot be read, or its plan or journal is damaged.
 pub fn run(args: &TreeArgs, ui: &Ui) -> Result<u8, CommandError> {
     let tree = read_directory(&args.tree)?;
+    is_tree(&tree, &args.tree.display().to_string())?;
     let findings = check(&tree);
     if !findings.is_empty() {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
