@@ -4,7 +4,7 @@ use super::{Context, finding, listed};
 use crate::model::evidence::Segment;
 use crate::model::finding::{Finding, Outcome, Stage};
 use crate::model::row::{Metric, Row};
-use crate::workload::declaration::{Declaration, Expect};
+use crate::workload::declaration::Declaration;
 use crate::workload::registry;
 
 const GATE: &str = "semantics-clean";
@@ -95,11 +95,7 @@ fn fault_of(row: &Row, declaration: Option<&Declaration>) -> Option<String> {
         let Some((_, found)) = row.counters.iter().find(|(name, _)| name == counter.name) else {
             continue;
         };
-        let wanted = match counter.expect {
-            Expect::Zero => 0,
-            Expect::Ops => ops,
-            Expect::PerOp(times) => ops.saturating_mul(times),
-        };
+        let wanted = counter.expect.wanted(ops);
         if *found != wanted {
             return Some(format!("{} is {found}, wanted {wanted}", counter.name));
         }
