@@ -13,6 +13,7 @@ use crate::engine::host::RunError;
 use crate::engine::ingest::IngestRunError;
 use crate::input::case::CaseError;
 use crate::input::evidence::EvidenceError;
+use crate::input::ingest::IngestError;
 use crate::publish::permalink::PermalinkError;
 use crate::render::mail::MailError;
 use crate::workload::error::WorkloadError;
@@ -84,7 +85,7 @@ pub enum CommandError {
     Worker(WorkerError),
     /// The plan was written from another case.
     #[error(
-        "{file}: `{key}` differs from plan.json, which was written before the first row: found {found}, wanted {wanted}; put it back, or start a new case with `regbundle new`"
+        "{file}: `{key}` differs from plan.json, which was written before the first row: found {found}, wanted {wanted}; put it back, or copy case.toml into a new folder and start there"
     )]
     PlanChanged {
         /// The case file.
@@ -168,6 +169,10 @@ impl CommandError {
             Self::Evidence(error) => evidence_code(error),
             Self::Run(RunError::Evidence(error)) => evidence_code(error),
             Self::Ingest(IngestRunError::Evidence(error)) => evidence_code(error),
+            // What case.toml or the options say is the user's to mend; the rest is the file's.
+            Self::Ingest(IngestRunError::Ingest(
+                IngestError::Key { .. } | IngestError::NotSaid { .. },
+            )) => exit::USAGE,
             Self::Ingest(IngestRunError::Ingest(_)) => exit::REJECTED,
             Self::Assemble(error) | Self::Audit(AuditError::Evidence(error)) => match error {
                 AssembleError::Evidence(error) => evidence_code(error),

@@ -87,12 +87,14 @@ pub struct RunProgress<'a> {
     bar: ProgressBar,
     began: Instant,
     rows: usize,
+    /// Said once, when the first point begins.
+    warnings: Vec<String>,
 }
 
 impl<'a> RunProgress<'a> {
-    /// Makes the progress of a run.
+    /// Makes the progress of a run; `warnings` are said when its first point begins.
     #[must_use]
-    pub fn new(ui: &'a Ui) -> Self {
+    pub fn new(ui: &'a Ui, warnings: Vec<String>) -> Self {
         let bar = ProgressBar::new(100);
         let target = if ui.quiet || !std::io::stderr().is_terminal() {
             ProgressDrawTarget::hidden()
@@ -108,6 +110,7 @@ impl<'a> RunProgress<'a> {
             bar,
             began: Instant::now(),
             rows: 0,
+            warnings,
         }
     }
 }
@@ -120,6 +123,9 @@ pub fn seconds(duration: Duration) -> String {
 
 impl Progress for RunProgress<'_> {
     fn point(&mut self, label: &str, attempt: u32) {
+        for warning in self.warnings.drain(..) {
+            self.ui.say(&warning);
+        }
         self.began = Instant::now();
         self.rows = 0;
         if attempt > 1 {

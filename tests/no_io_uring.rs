@@ -17,8 +17,12 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
+
+/// What a child is told depends on the switch, so tests here go one after the other.
+static SWITCH: Mutex<()> = Mutex::new(());
 
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 
@@ -117,6 +121,7 @@ fn assert_refused(output: Output, folder: &TempDir, setting: &str) {
 
 #[test]
 fn a_run_that_a_filter_keeps_from_io_uring_says_so_and_writes_nothing() {
+    let _turn = SWITCH.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = case();
     if let Some(output) = without_io_uring(regbundle(&["run", "case"], folder.path())) {
         assert_refused(output, &folder, "seccomp");
@@ -125,6 +130,7 @@ fn a_run_that_a_filter_keeps_from_io_uring_says_so_and_writes_nothing() {
 
 #[test]
 fn a_demonstration_without_io_uring_measures_the_floor_and_says_why() {
+    let _turn = SWITCH.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let Some(output) = without_io_uring(regbundle(&["demo", "--out", "demo"], folder.path()))
     else {
@@ -176,6 +182,7 @@ impl Drop for Restored {
 
 #[test]
 fn a_run_on_a_kernel_with_io_uring_switched_off_names_the_switch() {
+    let _turn = SWITCH.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(_restored) = Restored::disabled() else {
         return;
     };

@@ -309,7 +309,7 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
             &["odd.tsv:3", "elapsed", "9e4", "integer"],
             2,
         ),
-        (&[], "good.tsv", &["good.tsv", "--point"], 2),
+        (&[], "good.tsv", &["good.tsv", "--point"], 4),
     ];
     for (options, file, parts, code) in cases {
         let mut arguments = options.to_vec();
@@ -382,9 +382,34 @@ fn each_cell_and_column_that_is_none_is_named_with_its_line() {
     place.put("t.tsv", TABLE);
     place.refused(
         &["ingest", "case", "t.tsv"],
-        2,
+        4,
         &["t.tsv", "`rond`", "round"],
     );
+}
+
+#[test]
+fn a_status_text_that_nobody_named_is_asked_for_and_not_taken_as_failure() {
+    let case = CASE.replace("round = \"round\"", "round = \"round\", status = \"ok\"");
+    assert_ne!(case, CASE);
+    let place = Place::new(&case);
+    place.put(
+        "t.tsv",
+        "slot\twho\tround\tcalls\tns\tok\nparent-a\tformal\t0\t1024\t90000\t1\n",
+    );
+    place.refused(
+        &["ingest", "case", "t.tsv"],
+        2,
+        &["t.tsv", "`ok`", "`1`", "status_pass"],
+    );
+}
+
+#[test]
+fn a_new_case_goes_out_only_when_its_texts_are_filled_in() {
+    let place = ingested();
+    let text = fs::read_to_string(place.root.path().join("case/case.toml")).unwrap();
+    let text = text.replacen("title = \"", "title = \"FILL IN: ", 1);
+    place.put("case/case.toml", &text);
+    place.refused(&["report", "case"], 4, &["title", "text of a new case"]);
 }
 
 #[test]

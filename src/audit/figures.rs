@@ -12,7 +12,7 @@ use crate::model::plan::Role;
 use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::model::units::to_f64;
-use crate::render::number::{fixed, signed_pct};
+use crate::render::number::{fixed, pct, signed_pct};
 use crate::stats::interval::{Boot, boot_interval};
 use crate::stats::location::{drop_first_mean, mean, sample_sd};
 use crate::stats::sandwich::{Sandwich, sandwich};
@@ -124,7 +124,7 @@ pub fn recompute(claim: &Claim, tree: &Tree, tables: &mut Tables) -> Result<Stri
             let cvs: Option<Vec<f64>> = statistics.iter().map(PointStatistics::cv_pct).collect();
             let largest = cvs.and_then(|cvs| cvs.into_iter().reduce(f64::max));
             largest
-                .map(|cv| signed_pct(cv, digits))
+                .map(|cv| pct(cv, digits))
                 .ok_or(missing("two rounds at every point"))
         }
         "ci95-low" | "ci95-high" | "ci90-low" | "ci90-high" => interval_end(claim, &points, digits),

@@ -4,7 +4,7 @@ use crate::model::analysis::{Analysis, Comparison, PointStatistics};
 use crate::model::case::Implementation;
 use crate::model::claim::{Claim, Input};
 use crate::model::evidence::Evidence;
-use crate::render::number::{fixed, signed_pct};
+use crate::render::number::{fixed, pct, signed_pct};
 
 /// Where the rows of one point, workload and implementation stand in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,7 +211,11 @@ impl Maker {
                     formula,
                     Some(comparison),
                     inputs.to_vec(),
-                    signed_pct(value, usize::from(digits)),
+                    if formula == "cv-max" {
+                        pct(value, usize::from(digits))
+                    } else {
+                        signed_pct(value, usize::from(digits))
+                    },
                     "percent",
                     digits,
                 );

@@ -117,7 +117,7 @@ fn text(audit: &Audit) -> String {
         text.push_str(&format!("remark: {remark}\n"));
     }
     text.push_str(&format!(
-        "{} CONFIRMED, {} CONTRADICTED, {} NOT-CHECKABLE\n",
+        "{} CONFIRMED, {} CONTRADICTED, {} NOT-CHECKABLE (claims, figures quoted in the README, derived files)\n",
         audit.count(ClaimVerdict::Confirmed),
         audit.count(ClaimVerdict::Contradicted),
         audit.count(ClaimVerdict::NotCheckable)

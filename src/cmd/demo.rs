@@ -95,7 +95,7 @@ pub fn run(args: &DemoArgs, ui: &Ui) -> Result<u8, CommandError> {
     stages.done(
         "audit of the commit",
         &format!(
-            "{} claims CONFIRMED, {contradicted} CONTRADICTED",
+            "{} answers CONFIRMED, {contradicted} CONTRADICTED",
             audited.count(ClaimVerdict::Confirmed)
         ),
     );

@@ -11,6 +11,7 @@ use crate::edge::git::resolve_change;
 use crate::error::CommandError;
 use crate::input::case::read_case;
 use crate::model::change::{Change, Moment};
+use crate::render::mail::PLACEHOLDER;
 use crate::render::template::{Template, render};
 use crate::ui::Ui;
 
@@ -55,10 +56,7 @@ pub fn run(args: &NewArgs, ui: &Ui) -> Result<u8, CommandError> {
     };
     let context = NewCase {
         id: quoted(&id_of(&name)),
-        title: quoted(change.as_ref().map_or(
-            "one line that says what got slower",
-            |_| "what got slower (one line)",
-        )),
+        title: quoted(&format!("{PLACEHOLDER} what got slower, one line")),
         change,
     };
     let text = render(Template::NewCase, &context)

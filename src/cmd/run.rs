@@ -70,29 +70,29 @@ pub(super) fn measure_case(
         point_time,
         most_points,
     };
-    let report = measure(
+    // Said when the first point begins: after all that may refuse it, before its rows.
+    let mut progress = RunProgress::new(ui, unnamed_kernels(loaded));
+    Ok(measure(
         &loaded.folder,
         &plan_text(loaded)?,
         &options,
-        &mut RunProgress::new(ui),
-    )?;
-    if !report.measured.is_empty() {
-        warn_of_unnamed_kernels(loaded, ui);
-    }
-    Ok(report)
+        &mut progress,
+    )?)
 }
 
-/// Says that a role without an expected kernel is measured on whatever is booted.
-fn warn_of_unnamed_kernels(loaded: &Loaded, ui: &Ui) {
+/// Says which roles have no expected kernel, so that whatever is booted is measured.
+fn unnamed_kernels(loaded: &Loaded) -> Vec<String> {
     let kernels = loaded.case.engine.host.as_ref().map(|host| &host.kernels);
-    for role in [Role::Parent, Role::Child] {
-        if !kernels.is_some_and(|kernels| kernels.contains_key(&role)) {
-            ui.say(&format!(
-                "warning: [engine.host] names no kernel for the role {}: whatever was booted was measured as it, and kernel-expected stays NOT-CHECKED",
+    [Role::Parent, Role::Child]
+        .into_iter()
+        .filter(|role| !kernels.is_some_and(|kernels| kernels.contains_key(role)))
+        .map(|role| {
+            format!(
+                "warning: [engine.host] names no kernel for the role {}: whatever is booted is measured as it, and kernel-expected stays NOT-CHECKED",
                 role.word()
-            ));
-        }
-    }
+            )
+        })
+        .collect()
 }
 
 fn own_executable() -> Result<PathBuf, CommandError> {

@@ -92,6 +92,12 @@ impl CaseFolder {
     ///
     /// When there is no `case.toml` in it.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
+        // The file itself names its case as well as the folder does.
+        let path = if path.ends_with(CASE_FILE) && path.is_file() {
+            path.parent().unwrap_or(path)
+        } else {
+            path
+        };
         if path.join(CASE_FILE).is_file() {
             return Ok(Self {
                 path: path.to_owned(),

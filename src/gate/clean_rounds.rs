@@ -13,7 +13,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     let wanted = usize::try_from(plan.rounds).unwrap_or(usize::MAX);
     let mut few = Vec::new();
     let mut silent = Vec::new();
-    let (mut clean, mut measured, mut streams) = (0, 0, 0_usize);
+    let (mut clean, mut measured, mut streams, mut without) = (0, 0, 0_usize, 0_usize);
     for planned in planned(context.evidence) {
         streams += 1;
         let selection = planned.attempt.map(|attempt| {
@@ -28,7 +28,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
         });
         // No measured row at all is the business of rows-complete.
         let Some(selection) = selection.filter(|selection| selection.measured > 0) else {
-            silent.push(planned.place());
+            without += 1;
             continue;
         };
         if !selection.has_canary {
@@ -58,15 +58,22 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     );
     let (outcome, reason) = if !few.is_empty() {
         (Outcome::Fail, format!("too few: {}", listed(&few)))
+    } else if measured == 0 && silent.is_empty() {
+        (Outcome::NotChecked, "no measured row".to_owned())
     } else if !silent.is_empty() {
         (
             Outcome::NotChecked,
-            if silent.len() == streams {
+            if silent.len() + without == streams {
                 "no row has canary readings: the canary cannot tell quiet rounds from disturbed ones"
                     .to_owned()
             } else {
                 format!("no canary readings in the rows of {}", listed(&silent))
             },
+        )
+    } else if without > 0 {
+        (
+            Outcome::NotChecked,
+            format!("{counts}; {without} of {streams} planned streams have no measured row"),
         )
     } else {
         (Outcome::Pass, counts)

@@ -5,7 +5,7 @@ use crate::model::finding::{Finding, Outcome, Stage};
 
 const GATE: &str = "drift-bound";
 
-/// Checks the largest difference between two boots of one kernel, every target.
+/// Checks the largest difference between two points of one kernel, every target.
 #[must_use]
 pub fn check(context: &Context<'_>) -> Vec<Finding> {
     let bound = context.evidence.plan.thresholds.drift_pct;
@@ -36,7 +36,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
         (
             Outcome::Pass,
             format!(
-                "largest difference between two boots of one kernel {largest:.3} %, bound {bound} %"
+                "largest difference between two points of one kernel {largest:.3} %, bound {bound} %"
             ),
         )
     };

@@ -26,7 +26,9 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             .map(|(_, segment)| segment)
             .collect();
         if segments.is_empty() {
-            if planned.summary_only {
+            if planned.attempt.is_none() && !planned.summary_only {
+                faults.push(format!("{}: not measured", planned.point.label));
+            } else if planned.summary_only {
                 without_rows.push(format!(
                     "{}, {}",
                     planned.workload.name,
@@ -44,6 +46,8 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             }
         }
     }
+    // A point that is not measured lacks every stream: said once.
+    faults.dedup();
     without_rows.sort();
     without_rows.dedup();
     let (outcome, reason) = if !faults.is_empty() {

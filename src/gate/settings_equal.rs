@@ -41,6 +41,9 @@ fn check_one(evidence: &Evidence, key: &str) -> Finding {
         match reading {
             Some(Reading::Known(value)) => known.push((&point.label, value)),
             Some(Reading::Unknown(reason)) => unknown.push(format!("{}: {reason}", point.label)),
+            None if point.counted().is_none() => {
+                unknown.push(format!("{}: not measured", point.label));
+            }
             None => unknown.push(format!("{}: not recorded", point.label)),
         }
     }

@@ -137,6 +137,18 @@ pub enum IngestError {
         /// What was looked for.
         wanted: String,
     },
+    /// No line passes, and nobody said which text means that it does.
+    #[error(
+        "{file}: no line has `pass` in the status column `{column}`, the first one has `{found}`; say in the [[table]] of case.toml which text means that the work was done: status_pass = \"…\""
+    )]
+    Status {
+        /// The file.
+        file: String,
+        /// Name of the column.
+        column: String,
+        /// Text of the first line.
+        found: String,
+    },
     /// Two lines for one cell of the evidence.
     #[error("{place}: found {what} a second time, wanted it once")]
     Twice {
@@ -416,6 +428,7 @@ impl TableReader<'_> {
         if rows.is_empty() {
             return Err(self.nothing());
         }
+        self.check_status(&rows)?;
         let mut ingested = Ingested::default();
         for ((label, implementation), rows) in rows {
             let workload =
@@ -435,6 +448,26 @@ impl TableReader<'_> {
             ingested.segments.push((label, segment));
         }
         Ok(ingested)
+    }
+
+    /// A pass text that no line has, where none was named, is a question and not 90 failures.
+    fn check_status(
+        &self,
+        rows: &BTreeMap<(String, Implementation), Vec<Row>>,
+    ) -> Result<(), IngestError> {
+        let Some(column) = self.map.columns.get("status") else {
+            return Ok(());
+        };
+        let passes = rows.values().flatten().any(|row| row.passed == Some(true));
+        if self.map.status_pass.is_some() || passes {
+            return Ok(());
+        }
+        let first = self.selected().next();
+        Err(IngestError::Status {
+            file: self.note.path.clone(),
+            column: column.clone(),
+            found: first.map_or_else(String::new, |record| printable(record.cell(column), 40)),
+        })
     }
 
     fn row(&self, record: &Record<'_>) -> Result<Row, IngestError> {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::number::{fixed, json as number, json_option, pct, signed_pct};
-use super::sentence::{control_sentence, result_sentence, screen_sentence};
+use super::sentence::{boots_known, control_sentence, result_sentence, screen_sentence};
 use super::table::{Align, layout};
 use super::tsv::push_line;
 use crate::model::analysis::{Analysis, Comparison};
@@ -267,6 +267,7 @@ pub fn gates_text(findings: &[Finding], indent: &str) -> String {
 #[must_use]
 pub fn to_text(analysis: &Analysis, plan: &Plan) -> String {
     let mut text = String::new();
+    let known = boots_known(&analysis.findings);
     for role in [WorkloadRole::Target, WorkloadRole::Control] {
         for comparison in analysis
             .comparisons
@@ -308,8 +309,10 @@ pub fn to_text(analysis: &Analysis, plan: &Plan) -> String {
                 screen_sentence(comparison)
             ));
             let sentence = match role {
-                WorkloadRole::Target => result_sentence(comparison),
-                WorkloadRole::Control => control_sentence(comparison, plan.thresholds.margin_pct),
+                WorkloadRole::Target => result_sentence(comparison, known),
+                WorkloadRole::Control => {
+                    control_sentence(comparison, plan.thresholds.margin_pct, known)
+                }
             };
             text.push_str(&format!("  {sentence}\n\n"));
         }

@@ -19,6 +19,8 @@ const ENCODED_WORD: usize = 75;
 const ENCODED_LINE: usize = 76;
 /// Copied on every report to a list, as the kernel's documents ask.
 pub const REGRESSIONS_LIST: &str = "regressions@lists.linux.dev";
+/// What the texts of a new case begin with until somebody fills them in.
+pub const PLACEHOLDER: &str = "FILL IN:";
 /// Where a demonstration goes: a name that cannot exist (RFC 2606).
 pub const NOBODY: &str = "nobody@example.invalid";
 
@@ -82,6 +84,14 @@ pub fn mail(sources: &MailSources<'_>) -> Result<String, MailError> {
     }
     if !demo && case.change.is_none() {
         missing.push("[change] (parent, child and subject of the commit)".to_owned());
+    }
+    for (key, text) in [
+        ("title", &case.title),
+        ("scope.statement", &case.scope.statement),
+    ] {
+        if text.starts_with(PLACEHOLDER) {
+            missing.push(format!("{key} (it still has the text of a new case)"));
+        }
     }
     if !missing.is_empty() {
         return Err(MailError::Missing { missing });

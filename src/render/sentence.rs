@@ -2,7 +2,9 @@
 //! environment class allow.
 
 use super::number::{fixed, pct, signed_pct};
+use crate::gate::boots_distinct;
 use crate::model::analysis::{Comparison, Interval};
+use crate::model::finding::{Finding, Outcome};
 use crate::model::plan::Role;
 use crate::model::protocol::Clock;
 
@@ -25,15 +27,43 @@ pub fn change_words(comparison: &Comparison, digits: usize) -> String {
     }
 }
 
-/// Counts boots in words as the reader counts them: `3 boots, 1 df`.
+/// What may be said of boots: each point had its own, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootsKnown {
+    /// No boot is known to stand for two points.
+    Apart,
+    /// One boot stands for several points: no sentence may speak of boots.
+    Shared,
+}
+
+/// What is said in place of an interval when the points share a boot.
+const SHARED: &str = "the points share a boot, so no interval between boots is stated";
+
+/// Counts boots as the reader counts them: `3 boots, 1 df`.
 fn boots(comparison: &Comparison, interval: &Interval) -> String {
     format!("{} boots, {} df", comparison.points.len(), interval.df)
 }
 
+/// Says whether the sentences of an analysis may speak of boots.
+#[must_use]
+pub fn boots_known(findings: &[Finding]) -> BootsKnown {
+    let shared = findings
+        .iter()
+        .any(|finding| finding.gate == boots_distinct::GATE && finding.outcome == Outcome::Fail);
+    if shared {
+        BootsKnown::Shared
+    } else {
+        BootsKnown::Apart
+    }
+}
+
 /// Says the change of one comparison with drift and interval.
 #[must_use]
-pub fn result_sentence(comparison: &Comparison) -> String {
+pub fn result_sentence(comparison: &Comparison, known: BootsKnown) -> String {
     let delta = signed_pct(comparison.delta_pct, 2);
+    if known == BootsKnown::Shared {
+        return format!("child {delta} vs the parent midpoint; {SHARED}.");
+    }
     let Some(interval) = &comparison.interval else {
         return format!(
             "child {delta} vs the parent midpoint; without two boots of one kernel there is no boot-level interval."
@@ -57,14 +87,19 @@ pub fn result_sentence(comparison: &Comparison) -> String {
     } else {
         "boots of one kernel differ by up to"
     };
+    let floor = if interval.floor_binds {
+        " and the scatter of the rounds within the boots sets the interval"
+    } else {
+        ""
+    };
     if interval.low95_pct > 0.0 || interval.high95_pct < 0.0 {
         format!(
-            "child {delta} vs the parent midpoint; {differ} {drift}; {ends} with the boot as the unit ({}).",
+            "child {delta} vs the parent midpoint; {differ} {drift}{floor}; {ends} with the boot as the unit ({}).",
             boots(comparison, interval)
         )
     } else {
         format!(
-            "child {delta} vs the parent midpoint, but {differ} {drift}: {} boots cannot separate this from boot noise ({ends}, {} df).",
+            "child {delta} vs the parent midpoint, but {differ} {drift}{floor}: {} boots cannot separate this from boot noise ({ends}, {} df).",
             comparison.points.len(),
             interval.df
         )
@@ -73,8 +108,11 @@ pub fn result_sentence(comparison: &Comparison) -> String {
 
 /// Says what a control shows: equivalence only by its test.
 #[must_use]
-pub fn control_sentence(comparison: &Comparison, margin_pct: f64) -> String {
+pub fn control_sentence(comparison: &Comparison, margin_pct: f64, known: BootsKnown) -> String {
     let delta = signed_pct(comparison.delta_pct, 2);
+    if known == BootsKnown::Shared {
+        return format!("{delta}; {SHARED}.");
+    }
     let margin = pct(margin_pct, margin_digits(margin_pct));
     let Some(interval) = &comparison.interval else {
         return format!("{delta}; without two boots of one kernel there is no interval.");
@@ -176,24 +214,52 @@ mod tests {
 
     #[test]
     fn an_interval_over_zero_is_never_called_a_change() {
-        let text = result_sentence(&comparison(6.2, -14.0, 32.0));
+        let text = result_sentence(&comparison(6.2, -14.0, 32.0), BootsKnown::Apart);
         assert!(
             text.contains("cannot separate this from boot noise"),
             "{text}"
         );
-        let text = result_sentence(&comparison(8.09, 4.8, 11.48));
+        let text = result_sentence(&comparison(8.09, 4.8, 11.48), BootsKnown::Apart);
         assert!(!text.contains("cannot separate"), "{text}");
         assert!(text.contains("95% CI +4.80% to +11.48%"), "{text}");
     }
 
     #[test]
+    fn points_that_share_a_boot_get_no_interval_and_no_word_of_boot_noise() {
+        let one = comparison(8.09, 4.8, 11.48);
+        for text in [
+            result_sentence(&one, BootsKnown::Shared),
+            control_sentence(&one, 1.0, BootsKnown::Shared),
+        ] {
+            assert!(
+                text.contains("share a boot") && !text.contains("CI"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_floor_that_sets_the_interval_is_named() {
+        let mut one = comparison(-0.41, -3.4, 2.67);
+        assert!(!result_sentence(&one, BootsKnown::Apart).contains("scatter"));
+        if let Some(interval) = one.interval.as_mut() {
+            interval.floor_binds = true;
+        }
+        assert!(result_sentence(&one, BootsKnown::Apart).contains("scatter"));
+    }
+
+    #[test]
     fn a_control_is_equivalent_only_by_its_test() {
         let mut control = comparison(-0.55, -9.0, 8.0);
-        assert!(control_sentence(&control, 1.0).contains("do not establish +/-1%"));
+        assert!(
+            control_sentence(&control, 1.0, BootsKnown::Apart).contains("do not establish +/-1%")
+        );
         if let Some(interval) = control.interval.as_mut() {
             interval.p_equivalence = 0.04;
         }
-        assert!(control_sentence(&control, 1.0).contains("equivalent within +/-1%"));
+        assert!(
+            control_sentence(&control, 1.0, BootsKnown::Apart).contains("equivalent within +/-1%")
+        );
     }
 
     #[test]
