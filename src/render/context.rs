@@ -349,7 +349,7 @@ fn opening(sources: &Sources<'_>) -> String {
     let source = if sources.evidence.plan_before_rows {
         "I measured"
     } else {
-        "From rows measured elsewhere and ingested, I compared"
+        "With rows measured elsewhere and ingested I compared"
     };
     let subject = match &sources.case.change {
         Some(change) => format!(
