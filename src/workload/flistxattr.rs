@@ -44,7 +44,7 @@ pub const DECLARATION: Declaration = Declaration {
         },
         Parameter {
             name: "calls",
-            // About 5 ms: a disturbance inside a long round is invisible to the canaries.
+            // About 4 ms: a disturbance inside a long round is invisible to the canaries.
             default: 8_192,
             min: 64,
             max: 1_000_000,

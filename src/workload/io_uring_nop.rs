@@ -31,7 +31,7 @@ pub const DECLARATION: Declaration = Declaration {
     direction: Direction::LowerIsBetter,
     parameters: &[Parameter {
         name: "ops",
-        // About 9 ms: a disturbance inside a long round is invisible to the canaries.
+        // About 8 ms: a disturbance inside a long round is invisible to the canaries.
         default: 32_768,
         min: 64,
         max: 1_000_000,
