@@ -91,6 +91,14 @@ pub enum WorkloadError {
         "io_uring_setup does not exist here (ENOSYS); build the kernel with CONFIG_IO_URING=y or lift the seccomp filter that hides it"
     )]
     IoUringAbsent,
+    /// No tmpfs here keeps the attributes a workload sets.
+    #[error(
+        "not on this kernel: no tmpfs that takes user.* attributes, which needs Linux 6.6 (CONFIG_TMPFS_XATTR); looked at {looked}; set TMPDIR to a directory on one"
+    )]
+    NoTmpfsAttributes {
+        /// Each place with what was wrong there.
+        looked: String,
+    },
     /// A system call failed that has no reason to.
     #[error("{call} failed in {workload}")]
     System {
@@ -138,6 +146,20 @@ pub enum WorkloadError {
         /// The result it must have.
         wanted: i32,
     },
+    /// The list of the preflight does not hold what was put there.
+    #[error(
+        "preflight of {workload}: a list of {found} bytes, wanted {wanted}, with {wrong} names missing or unexpected"
+    )]
+    PreflightList {
+        /// The workload.
+        workload: &'static str,
+        /// Length of the list, bytes.
+        found: usize,
+        /// Length it must have, bytes.
+        wanted: usize,
+        /// Names missing, double or unexpected.
+        wrong: u64,
+    },
 }
 
 impl WorkloadError {
@@ -151,11 +173,13 @@ impl WorkloadError {
             | Self::WakeBeyondWords { .. } => Kind::Usage,
             Self::NotOnThisKernel { .. }
             | Self::IoUringNotPermitted { .. }
-            | Self::IoUringAbsent => Kind::Skipped,
+            | Self::IoUringAbsent
+            | Self::NoTmpfsAttributes { .. } => Kind::Skipped,
             Self::System { .. }
             | Self::QueueFull { .. }
             | Self::Short { .. }
-            | Self::Preflight { .. } => Kind::Failed,
+            | Self::Preflight { .. }
+            | Self::PreflightList { .. } => Kind::Failed,
         }
     }
 }

@@ -3,11 +3,19 @@
 use super::Workload;
 use super::declaration::Declaration;
 use super::error::WorkloadError;
+use super::flistxattr::Flistxattr;
 use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
+use super::io_uring_nop::IoUringNop;
 use super::syscall_getpid::SyscallGetpid;
 
-static ALL: [&dyn Workload; 3] = [&IoUringFutexWaitv, &IoUringFutexScalar, &SyscallGetpid];
+static ALL: [&dyn Workload; 5] = [
+    &IoUringFutexWaitv,
+    &IoUringFutexScalar,
+    &Flistxattr,
+    &SyscallGetpid,
+    &IoUringNop,
+];
 
 /// Every workload, in the order of the catalogue.
 #[must_use]
