@@ -7,7 +7,7 @@
 const SPDX: &str = "// SPDX-License-Identifier:";
 
 /// Workload name to C text, in the order of the catalogue.
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 5] = [
     (
         "io-uring-futex-waitv",
         include_str!("../../reproducer/io-uring-futex-waitv.c"),
@@ -20,6 +20,11 @@ const SOURCES: [(&str, &str); 3] = [
         "syscall-getpid",
         include_str!("../../reproducer/syscall-getpid.c"),
     ),
+    (
+        "io-uring-nop",
+        include_str!("../../reproducer/io-uring-nop.c"),
+    ),
+    ("flistxattr", include_str!("../../reproducer/flistxattr.c")),
 ];
 
 /// The headers a C text may include by quoted name; none includes another.
@@ -123,7 +128,9 @@ mod tests {
     fn the_control_carries_no_text_of_the_target() {
         let control = source("io-uring-futex-scalar").unwrap();
         assert!(!control.contains("struct waitv"));
-        assert!(!source("syscall-getpid").unwrap().contains("io_uring"));
+        for name in ["syscall-getpid", "flistxattr"] {
+            assert!(!source(name).unwrap().contains("io_uring"), "{name}");
+        }
     }
 
     #[test]
