@@ -316,6 +316,12 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
         arguments.push(file);
         with(&arguments, parts, code);
     }
+    // A device never ends: what is not a regular file is not opened.
+    with(
+        &["--point", "child", "/dev/zero"],
+        &["/dev/zero", "regular file"],
+        4,
+    );
     with(
         &["--point", "child-z", "good.tsv"],
         &["good.tsv", "`child-z`", "parent-a, child, parent-b"],

@@ -6,11 +6,15 @@ use thiserror::Error;
 use super::figures::{Tables, recompute};
 use super::{Answer, Audit, ClaimVerdict};
 use crate::bundle::assemble::{AssembleError, Derived, derive};
+use crate::bundle::compare::reproducer_faults;
 use crate::model::claim::{CLAIMS_FORMAT, Claim, Claims};
 use crate::model::finding::Outcome;
 use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::render::template::TEMPLATE_FORMAT;
+
+/// More claims than any case makes: 25 points, a dozen workloads, two implementations.
+const MOST_CLAIMS: usize = 10_000;
 
 /// Why a tree cannot be audited.
 #[derive(Debug, Error)]
@@ -44,6 +48,18 @@ pub fn audit_tree(tree: &Tree) -> Result<Audit, AuditError> {
     name_lines(tree, &mut audit);
     missing_claims(&claims, &derived, &mut audit);
     files(tree, &derived, &mut audit);
+    for fault in reproducer_faults(tree, &derived) {
+        audit.answers.push(Answer {
+            id: "reproducer".to_owned(),
+            place: "data/reproducer".to_owned(),
+            quote: "the C source is the one measured".to_owned(),
+            verdict: ClaimVerdict::Contradicted,
+            claimed: "the measured source".to_owned(),
+            recomputed: Some(printable(&fault, 400)),
+            definition: "digest in the journal".to_owned(),
+            missing: None,
+        });
+    }
     readme(tree, &claims, &mut audit);
     remarks(&derived, &mut audit);
     audit.answers.sort_by_key(|answer| answer.verdict);
@@ -57,6 +73,12 @@ fn read_claims(tree: &Tree) -> Result<Claims, AuditError> {
         .ok_or_else(|| error("not found".to_owned()))?;
     let claims: Claims =
         serde_json::from_slice(&entry.bytes).map_err(|found| error(found.to_string()))?;
+    if claims.claims.len() > MOST_CLAIMS {
+        return Err(error(format!(
+            "found {} claims, more than {MOST_CLAIMS}",
+            claims.claims.len()
+        )));
+    }
     if claims.format != CLAIMS_FORMAT {
         return Err(error(format!(
             "found format {}, wanted {CLAIMS_FORMAT}",

@@ -217,6 +217,17 @@ pub fn derive(tree: &Tree) -> Result<Derived, AssembleError> {
             message: format!("found format {}, wanted {TOOL_FORMAT}", tool.format),
         });
     }
+    // An older format is known and its texts are left unchecked; any other number would
+    // be a way around the check.
+    if !(1..=TEMPLATE_FORMAT).contains(&tool.template_format) {
+        return Err(AssembleError::Input {
+            path: "data/tool.json".to_owned(),
+            message: format!(
+                "found template format {}, wanted 1 to {TEMPLATE_FORMAT}; read the tree with the version that made it",
+                tool.template_format
+            ),
+        });
+    }
     let files: Tree = tree
         .iter()
         .filter_map(|(path, entry)| {

@@ -1,6 +1,7 @@
 //! Verification: a tree against what follows from its own inputs.
 
 use super::assemble::{AssembleError, Derived, derive, is_input};
+use crate::model::digest::sha256_hex;
 use crate::model::tree::Tree;
 use crate::render::template::TEMPLATE_FORMAT;
 
@@ -24,6 +25,35 @@ pub struct Verification {
     pub differing: Vec<String>,
     /// Files of an older template format, not compared.
     pub not_checked: Vec<String>,
+}
+
+/// Compares the C files with the digests that the rows carry: what is shipped as the
+/// reproducer must be what was measured.
+#[must_use]
+pub fn reproducer_faults(tree: &Tree, derived: &Derived) -> Vec<String> {
+    let mut faults = Vec::new();
+    let points = &derived.evidence.points;
+    for segment in points
+        .iter()
+        .flat_map(|point| &point.attempts)
+        .flat_map(|attempt| &attempt.segments)
+    {
+        let Some(wanted) = &segment.source_sha256 else {
+            continue;
+        };
+        let path = format!("data/reproducer/{}.c", segment.workload);
+        let found = tree
+            .get(&path)
+            .map_or_else(|| "no file".to_owned(), |entry| sha256_hex(&entry.bytes));
+        if found != *wanted {
+            faults.push(format!(
+                "{path}: found {found}, the rows were measured with the source {wanted}"
+            ));
+        }
+    }
+    faults.sort();
+    faults.dedup();
+    faults
 }
 
 /// Computes the derived files again and compares them.
@@ -50,6 +80,7 @@ pub fn verify(tree: &Tree) -> Result<Verification, AssembleError> {
             None => differing.push(format!("{path}: missing, it follows from plan and journal")),
         }
     }
+    differing.extend(reproducer_faults(tree, &derived));
     for path in tree.keys() {
         let known = is_input(path)
             || derived.files.contains_key(path)

@@ -46,6 +46,14 @@ pub enum FolderError {
         /// The file or folder.
         path: String,
     },
+    /// A folder, pipe, socket or device.
+    #[error(
+        "{path}: found something that is not a regular file, wanted a file; copy its content into one"
+    )]
+    NotAFile {
+        /// The path.
+        path: String,
+    },
     /// A file is too large.
     #[error("{path}: found {found} bytes, wanted at most {limit}")]
     TooLarge {
@@ -186,7 +194,14 @@ impl CaseFolder {
 }
 
 fn read_file(path: &Path) -> Result<Entry, FolderError> {
-    let found = fs::metadata(path).map_err(io_error(path, "read"))?.len();
+    let metadata = fs::metadata(path).map_err(io_error(path, "read"))?;
+    // A pipe would block and a device never end.
+    if !metadata.is_file() {
+        return Err(FolderError::NotAFile {
+            path: path.display().to_string(),
+        });
+    }
+    let found = metadata.len();
     if found > FILE_LIMIT {
         return Err(FolderError::TooLarge {
             path: path.display().to_string(),

@@ -460,6 +460,7 @@ impl Run<'_> {
             aborted: None,
             counters: Vec::new(),
             program_sha256: program.sha256.clone(),
+            source_sha256: program.source_sha256.clone(),
             source: Source::Runner {
                 journal: String::new(),
             },

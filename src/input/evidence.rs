@@ -117,6 +117,8 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
         open: None,
         streams: BTreeMap::new(),
         ingested_identities: BTreeMap::new(),
+        closed: false,
+        file_rows: 0,
     };
     let mut end = ChainEnd {
         hash: sha256_hex_128(plan_bytes),
@@ -137,6 +139,8 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
         end.openings += 1;
         state.open = None;
         state.streams.clear();
+        state.closed = false;
+        state.file_rows = 0;
         for (line, record) in (1..).zip(&reading.records) {
             state.apply(record, path, line)?;
         }
@@ -187,17 +191,25 @@ struct State<'a> {
     /// Record number of `row-begin` to its stream.
     streams: BTreeMap<String, OpenStream>,
     ingested_identities: BTreeMap<String, BootIdentity>,
+    /// Whether the file being read was closed.
+    closed: bool,
+    /// Rows of the file being read.
+    file_rows: u64,
 }
 
 impl State<'_> {
     fn apply(&mut self, record: &Record, path: &str, line: usize) -> Result<(), EvidenceError> {
         let place = format!("{path}:{line}");
+        if self.closed {
+            return Err(order(
+                &place,
+                "a record after boot-close",
+                "nothing: the file was closed",
+            ));
+        }
         match record.kind {
             RecordKind::BootOpen => self.boot_open(record, &place),
-            RecordKind::BootClose => {
-                self.take_time(record.field(1));
-                Ok(())
-            }
+            RecordKind::BootClose => self.boot_close(record, &place),
             RecordKind::RowBegin => self.row_begin(record, path, &place),
             RecordKind::Row => self.row(record, &place),
             RecordKind::RowAbort => {
@@ -213,6 +225,20 @@ impl State<'_> {
         if let Ok(seconds) = seconds.parse::<i64>() {
             self.evidence.last_seconds = self.evidence.last_seconds.max(seconds);
         }
+    }
+
+    fn boot_close(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        let rows = self.file_rows.to_string();
+        if record.field(0) != rows {
+            return Err(order(
+                place,
+                &format!("boot-close of {} rows", record.field(0)),
+                &format!("{rows}, as many as the file holds"),
+            ));
+        }
+        self.take_time(record.field(1));
+        self.closed = true;
+        Ok(())
     }
 
     fn boot_open(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
@@ -296,6 +322,7 @@ impl State<'_> {
             aborted: None,
             counters: columns.counters.clone(),
             program_sha256: record.field(3).to_owned(),
+            source_sha256: Some(record.field(6).to_owned()).filter(|text| text.len() == 64),
             source: Source::Runner {
                 journal: path.to_owned(),
             },
@@ -330,6 +357,7 @@ impl State<'_> {
             }
         };
         self.segment(begin, place)?.rows.push(row);
+        self.file_rows += 1;
         Ok(())
     }
 

@@ -311,6 +311,7 @@ fn stream(note: &IngestNote, bytes: &[u8], plan: &Plan) -> Result<Ingested, Inge
         aborted: None,
         counters: stream.counters,
         program_sha256: String::new(),
+        source_sha256: None,
         source: source(note),
         notes: Vec::new(),
     };
@@ -442,6 +443,7 @@ impl TableReader<'_> {
                 aborted: None,
                 counters: Vec::new(),
                 program_sha256: String::new(),
+                source_sha256: None,
                 source: source(self.note),
                 notes: Vec::new(),
             };

@@ -44,6 +44,8 @@ pub struct Segment {
     pub counters: Vec<String>,
     /// SHA-256 of the program measured, or empty.
     pub program_sha256: String,
+    /// SHA-256 of the C source of the program measured, where it has one.
+    pub source_sha256: Option<String>,
     /// Where the rows came from.
     pub source: Source,
     /// Notes of the worker: what it applied and what was refused.

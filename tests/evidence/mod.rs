@@ -64,6 +64,7 @@ fn segment(implementation: Implementation, elapsed: &[u64]) -> Segment {
         aborted: None,
         counters: vec!["calls_ok".to_owned()],
         program_sha256: format!("program of {}", implementation.word()),
+        source_sha256: None,
         source: Source::Runner {
             journal: "journal/0001.tsv".to_owned(),
         },

@@ -1,0 +1,166 @@
+//! Trees whose digests are right and whose content is not: measured here, then forged.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at its first surprise"
+)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Answer, read_tree, reseal, run, text, write_tree};
+use regbundle::model::journal::{RecordKind, format_record};
+use regbundle::model::tree::{Entry, Tree};
+
+const CASE: &str = r#"format = 1
+id = "small"
+title = "a small run"
+[scope]
+statement = "getpid"
+[plan]
+order = ["parent", "child", "parent"]
+warmup_rounds = 1
+rounds = 5
+primary = "syscall-getpid"
+boots = "same"
+point_seconds = 60
+[engine.host]
+[[workload]]
+name = "syscall-getpid"
+role = "target"
+params = { calls = 1024 }
+[gates]
+canary_pct = 100.0
+"#;
+
+/// A tree measured on this host.
+fn measured(folder: &Path) -> Tree {
+    let case = folder.join("case");
+    fs::create_dir(&case).unwrap();
+    fs::write(case.join("case.toml"), CASE).unwrap();
+    run([Path::new("run"), &case]).expect(0);
+    let out = folder.join("tree");
+    run([Path::new("bundle"), &case, Path::new("--out"), &out]).expect(0);
+    read_tree(&out)
+}
+
+/// Writes a changed tree with its manifests redone, and asks both readers.
+fn ask(folder: &Path, name: &str, tree: &Tree) -> (Answer, Answer) {
+    let out: PathBuf = folder.join(name);
+    write_tree(&out, &reseal(tree));
+    (
+        run([Path::new("verify"), &out]),
+        run([Path::new("audit"), &out]),
+    )
+}
+
+/// Builds the journal's chain anew over other records.
+fn rechained(tree: &Tree, change: impl Fn(&mut Vec<Vec<String>>)) -> Tree {
+    let mut tree = tree.clone();
+    let path = tree
+        .keys()
+        .find(|path| path.starts_with("data/journal/"))
+        .unwrap()
+        .clone();
+    let old = text(&tree, &path);
+    let mut records: Vec<Vec<String>> = old
+        .lines()
+        .map(|line| line.split('\t').map(str::to_owned).collect())
+        .collect();
+    let mut previous = records[0][records[0].len() - 2].clone();
+    change(&mut records);
+    let mut new = String::new();
+    for (seq, record) in (0..).zip(&records) {
+        let kind = [
+            RecordKind::BootOpen,
+            RecordKind::RowBegin,
+            RecordKind::Row,
+            RecordKind::RowAbort,
+            RecordKind::Note,
+            RecordKind::BootClose,
+        ]
+        .into_iter()
+        .find(|kind| kind.word() == record[1])
+        .unwrap();
+        let fields = &record[3..record.len() - 2];
+        let (line, hash) = format_record(seq, kind, record[2].parse().unwrap(), fields, &previous);
+        new.push_str(&line);
+        previous = hash;
+    }
+    tree.insert(path, Entry::text(new));
+    tree
+}
+
+#[test]
+fn the_measured_tree_and_its_chain_built_anew_are_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = measured(folder.path());
+    let (verify, audit) = ask(folder.path(), "same", &rechained(&tree, |_| {}));
+    verify.expect(0);
+    audit.expect(0);
+}
+
+#[test]
+fn each_forgery_under_right_digests_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tree = measured(folder);
+
+    let mut other_source = tree.clone();
+    let source = "data/reproducer/syscall-getpid.c";
+    let changed = text(&tree, source).replacen("getpid", "getppid", 1);
+    other_source.insert(source.to_owned(), Entry::text(changed));
+    let (verify, audit) = ask(folder, "source", &other_source);
+    assert!(verify.expect(1).said().contains(source));
+    assert!(audit.expect(1).said().contains(source));
+
+    // A format this version does not know is no way around the comparison of texts.
+    let mut other_format = tree.clone();
+    let tool = text(&tree, "data/tool.json");
+    let changed = tool.replace("\"template_format\": 1", "\"template_format\": 2");
+    assert_ne!(tool, changed);
+    other_format.insert("data/tool.json".to_owned(), Entry::text(changed));
+    let (verify, audit) = ask(folder, "format", &other_format);
+    assert!(verify.expect(2).said().contains("tool.json"));
+    assert!(audit.expect(2).said().contains("tool.json"));
+
+    // A row taken out, with its chain: the closing record counts the rows.
+    let fewer = rechained(&tree, |records| {
+        let row = records
+            .iter()
+            .rposition(|record| record[1] == "row")
+            .unwrap();
+        records.remove(row);
+    });
+    let (verify, audit) = ask(folder, "fewer", &fewer);
+    assert!(verify.expect(2).said().contains("boot-close"));
+    assert!(audit.expect(2).said().contains("boot-close"));
+
+    // A row after the closing record.
+    let late = rechained(&tree, |records| {
+        let row = records
+            .iter()
+            .find(|record| record[1] == "row")
+            .unwrap()
+            .clone();
+        records.push(row);
+    });
+    let (verify, audit) = ask(folder, "late", &late);
+    assert!(verify.expect(2).said().contains("after boot-close"));
+    assert!(audit.expect(2).said().contains("after boot-close"));
+
+    // Another time in a row, with its chain: every derived file says something else.
+    let faster = rechained(&tree, |records| {
+        let row = records
+            .iter_mut()
+            .rfind(|record| record[1] == "row" && record[4] == "measured")
+            .unwrap();
+        row[7] = "1".to_owned();
+    });
+    let (verify, audit) = ask(folder, "faster", &faster);
+    assert!(verify.expect(1).said().contains("rows.tsv"));
+    assert!(audit.expect(1).said().contains("CONTRADICTED"));
+}
