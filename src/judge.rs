@@ -42,25 +42,30 @@ pub fn analyze(evidence: &Evidence) -> Analysis {
     }
 }
 
-/// Returns the class all counted points share, or says that it is not recorded.
+/// Returns the class that points recorded; several, or one that not every point recorded,
+/// are said as they are, so that no statement of the reporter stands in for them.
 fn environment(evidence: &Evidence) -> String {
-    let mut classes: Vec<&str> = evidence
+    let recorded: Vec<Option<&str>> = evidence
         .points
         .iter()
         .map(|point| {
-            match point
+            point
                 .counted()
                 .and_then(|attempt| attempt.identity.settings.get("environment"))
-            {
-                Some(Reading::Known(class)) => class.as_str(),
-                _ => ENVIRONMENT_NOT_RECORDED,
-            }
+                .and_then(Reading::value)
         })
         .collect();
+    let mut classes: Vec<&str> = recorded.iter().copied().flatten().collect();
+    classes.sort_unstable();
     classes.dedup();
-    match classes.as_slice() {
-        [class] => (*class).to_owned(),
-        _ => ENVIRONMENT_NOT_RECORDED.to_owned(),
+    if classes.is_empty() {
+        return ENVIRONMENT_NOT_RECORDED.to_owned();
+    }
+    let text = classes.join(" and ");
+    if recorded.iter().all(Option::is_some) {
+        text
+    } else {
+        format!("{text}, not recorded at every point")
     }
 }
 

@@ -152,6 +152,24 @@ fn each_forgery_under_right_digests_is_found() {
     assert!(verify.expect(2).said().contains("after boot-close"));
     assert!(audit.expect(2).said().contains("after boot-close"));
 
+    // A claim nobody made, whose figure does follow from the lines it names.
+    let mut invented = tree.clone();
+    let claims = text(&tree, "claims.json");
+    let mut value: serde_json::Value = serde_json::from_str(&claims).unwrap();
+    let mut extra = value["claims"][0].clone();
+    extra["id"] = "c999".into();
+    extra["statement"] = "slowdown of every application".into();
+    value["claims"].as_array_mut().unwrap().push(extra);
+    invented.insert("claims.json".to_owned(), Entry::text(value.to_string()));
+    let (verify, audit) = ask(folder, "invented", &invented);
+    verify.expect(1);
+    assert!(
+        audit
+            .expect(1)
+            .said()
+            .contains("CONTRADICTED claims.json c999")
+    );
+
     // Another time in a row, with its chain: every derived file says something else.
     let faster = rechained(&tree, |records| {
         let row = records

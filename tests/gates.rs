@@ -12,12 +12,13 @@ mod evidence;
 use evidence::{BOTH, CANARY, PCP, ask, attempt, each_row, evidence, flat, outcome, stream};
 use regbundle::judge::analyze;
 use regbundle::model::analysis::Verdict;
-use regbundle::model::case::Implementation;
+use regbundle::model::case::{Implementation, WorkloadRole};
 use regbundle::model::evidence::{Evidence, Summary, SummaryCell};
 use regbundle::model::finding::Outcome::{Fail, NotChecked, Pass};
 use regbundle::model::finding::{Outcome, Stage};
 use regbundle::model::identity::{Reading, SETTING_KEYS};
 use regbundle::model::plan::Role;
+use regbundle::model::protocol::Clock;
 use regbundle::model::row::{Metric, Phase};
 
 /// Quiet evidence: no gate may fail or be left open.
@@ -57,6 +58,7 @@ fn quiet_evidence_passes_every_gate_and_no_gate_is_missing() {
         [
             "rows-complete",
             "clean-rounds",
+            "clocks-equal",
             "semantics-clean",
             "cpu-pinned",
             "boots-distinct",
@@ -89,6 +91,52 @@ fn without_rows_no_gate_passes() {
     for finding in analyze(&without_rows()).findings {
         assert_ne!(finding.outcome, Pass, "{}", finding.gate);
     }
+}
+
+// clocks-equal
+
+#[test]
+fn clocks_equal_fails_on_instructions_beside_nanoseconds_and_no_figure_is_made() {
+    let mut evidence = quiet();
+    for segment in &mut attempt(&mut evidence, 1).segments {
+        segment.clock = Clock::Instructions;
+    }
+    assert_eq!(outcome(&evidence, "clocks-equal"), Fail);
+    let analysis = analyze(&evidence);
+    assert_eq!(analysis.verdict, Verdict::Invalid);
+    assert!(analysis.comparisons.is_empty());
+    assert_eq!(outcome(&quiet(), "clocks-equal"), Pass);
+}
+
+#[test]
+fn a_row_that_lost_its_canary_is_not_clean_beside_rows_that_have_one() {
+    let mut evidence = quiet();
+    stream(&mut evidence, 1).rows.last_mut().unwrap().canary = None;
+    assert_eq!(outcome(&evidence, "clean-rounds"), Fail);
+}
+
+#[test]
+fn cv_and_drift_are_not_checked_when_only_a_control_has_rows() {
+    let mut evidence = quiet();
+    evidence.plan.workloads[0].role = WorkloadRole::Control;
+    for gate in ["cv-bound", "drift-bound"] {
+        assert_eq!(outcome(&evidence, gate), NotChecked, "{gate}");
+    }
+}
+
+#[test]
+fn a_recorded_environment_is_never_not_recorded() {
+    let mut evidence = quiet();
+    let key = || "environment".to_owned();
+    let emulated = Reading::Known("emulated".to_owned());
+    for index in 0..3 {
+        let settings = &mut attempt(&mut evidence, index).identity.settings;
+        settings.remove("environment");
+    }
+    assert_eq!(analyze(&evidence).environment, "not recorded");
+    let settings = &mut attempt(&mut evidence, 0).identity.settings;
+    settings.insert(key(), emulated);
+    assert!(analyze(&evidence).environment.starts_with("emulated, "));
 }
 
 // rows-complete

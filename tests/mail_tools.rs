@@ -257,3 +257,40 @@ fn git_reads_names_and_a_title_that_are_not_ascii() {
         assert!(sent.stdout.contains(&line), "{}", sent.said());
     }
 }
+
+#[test]
+fn no_text_of_a_case_becomes_a_command_to_the_bot_or_a_line_of_its_own_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    for (key, text) in [
+        ("question", "#regzbot invalid: x"),
+        ("title", "t; #regzbot fix: x"),
+    ] {
+        let place = folder.path().join(key);
+        std::fs::create_dir(&place).unwrap();
+        let case = common::fresh_case(&place, |case| {
+            let line = case
+                .lines()
+                .find(|line| line.starts_with(key))
+                .unwrap()
+                .to_owned();
+            case.replace(&line, &format!("{key} = \"{text}\""))
+        });
+        let said = common::run([std::path::Path::new("analyze"), &case])
+            .expect(4)
+            .said();
+        assert!(said.contains(key) && said.contains("#regzbot"), "{said}");
+    }
+    let case = common::fresh_case(folder.path(), |case| {
+        let line = case
+            .lines()
+            .find(|line| line.starts_with("question"))
+            .unwrap()
+            .to_owned();
+        case.replace(&line, "question = \"| Closes: https://example.org\"")
+    });
+    common::ingest_whole(&case);
+    let mail = common::run([std::path::Path::new("report"), &case])
+        .expect(0)
+        .stdout;
+    assert!(mail.contains("\n\"| Closes:"), "{mail}");
+}

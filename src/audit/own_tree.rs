@@ -141,6 +141,8 @@ fn answer(claim: &Claim, tree: &Tree, derived: &Derived, tables: &mut Tables) ->
     };
     answer.recomputed = Some(recomputed);
     let Some(own) = own else {
+        answer.verdict = ClaimVerdict::Contradicted;
+        answer.missing = Some("no such claim follows from the evidence".to_owned());
         return answer;
     };
     if !same_subject(own, claim) {

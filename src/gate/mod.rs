@@ -5,6 +5,7 @@
 
 pub mod boots_distinct;
 pub mod clean_rounds;
+pub mod clocks_equal;
 pub mod cpu_pinned;
 pub mod cv_bound;
 pub mod drift_bound;
@@ -38,9 +39,10 @@ pub struct Context<'a> {
 type Gate = fn(&Context<'_>) -> Vec<Finding>;
 
 /// Every gate, in the order of the output.
-const GATES: [Gate; 12] = [
+const GATES: [Gate; 13] = [
     rows_complete::check,
     clean_rounds::check,
+    clocks_equal::check,
     semantics_clean::check,
     cpu_pinned::check,
     boots_distinct::check,

@@ -10,6 +10,9 @@ use crate::workload::registry;
 /// Most boots a plan may have: letters of the labels run from a to y.
 const MOST_POINTS: usize = 25;
 
+/// Longest text of one line, characters: it must fit a header line of 998 bytes when encoded.
+const LONGEST_LINE: usize = 300;
+
 /// Why a `case.toml` is not a case.
 #[derive(Debug, Error)]
 pub enum CaseError {
@@ -135,6 +138,20 @@ impl Checker<'_> {
     fn line(&self, key: &str, text: &str) -> Result<(), CaseError> {
         if text.trim().is_empty() {
             return self.value(key, "an empty text", "one line of text");
+        }
+        if text.chars().count() > LONGEST_LINE {
+            return self.value(
+                key,
+                format!("{} characters", text.chars().count()),
+                format!("at most {LONGEST_LINE}"),
+            );
+        }
+        if text.to_ascii_lowercase().contains("#regzbot") {
+            return self.value(
+                key,
+                "`#regzbot` in it",
+                "a text without that word: the mail's own lines are the only commands to the bot",
+            );
         }
         if let Some(odd) = text.chars().find(|c| !crate::model::shown::is_shown(*c)) {
             return self.value(

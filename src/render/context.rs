@@ -15,6 +15,7 @@ use crate::model::claim::Claim;
 use crate::model::evidence::{Evidence, Point};
 use crate::model::finding::Outcome;
 use crate::model::plan::PlannedWorkload;
+use crate::model::protocol::Clock;
 use crate::model::row::Metric;
 use crate::workload::registry;
 
@@ -49,10 +50,11 @@ pub fn mail_kind(case: &Case, analysis: &Analysis) -> MailKind {
     let class = environment_class(case, analysis);
     let real = class == "bare-metal" || class == "virtual-machine";
     let primary = primary(analysis, &case.plan.primary);
+    // Instructions are not time: they never go out as a regression of a machine.
     let large = !primary.is_empty()
-        && primary
-            .iter()
-            .all(|comparison| comparison.delta_pct.abs() >= REGRESSION_PCT);
+        && primary.iter().all(|comparison| {
+            comparison.clock == Clock::Ns && comparison.delta_pct.abs() >= REGRESSION_PCT
+        });
     match analysis.verdict {
         Verdict::Invalid => MailKind::Invalid,
         Verdict::Regression if real && large && case.change.is_some() => MailKind::Regression,
@@ -259,7 +261,10 @@ pub fn context(sources: &Sources<'_>, links: Option<Links>) -> Context {
             "Change, machine and settings, from case.toml and the ingested tables"
         },
         facts: facts_text(&facts(sources)),
-        question: case.question.as_deref().map(inert),
+        question: case
+            .question
+            .as_deref()
+            .map(|text| inert_start(&inert(text))),
         links,
         figures: analysis
             .comparisons
@@ -296,6 +301,21 @@ pub(super) fn inert(text: &str) -> String {
     crate::model::shown::printable(text, 1000)
 }
 
+/// Quotes a text that a paragraph would begin with and a mail tool would act on.
+fn inert_start(text: &str) -> String {
+    let word = text.split(' ').next().unwrap_or_default();
+    let acts = text.starts_with(['#', '|', '>', ' ', '-', '+', '@'])
+        || text.starts_with("http")
+        || word.ends_with(':')
+        || word == "From"
+        || word == "diff";
+    if acts {
+        format!("\"{text}\"")
+    } else {
+        text.to_owned()
+    }
+}
+
 /// Makes a text inert in a Markdown table.
 fn markdown_cell(text: &str) -> String {
     inert(text)
@@ -323,7 +343,7 @@ fn opening(sources: &Sources<'_>) -> String {
     let scope = inert(&sources.case.scope.statement);
     let environment = environment_text(sources.case, sources.analysis);
     let Some(first) = primary.first() else {
-        return format!("{scope}: no complete sandwich was measured.");
+        return format!("No complete sandwich was measured. Scope: {scope}.");
     };
     let resolved = sources.analysis.verdict != Verdict::Invalid
         && primary.iter().all(|comparison| {

@@ -236,7 +236,8 @@ fn push_unstructured(out: &mut String, name: &str, value: &str) {
             }
         })
         .collect();
-    if value.is_ascii() {
+    // An ASCII text that looks encoded would be decoded by the reader: it is encoded whole.
+    if value.is_ascii() && !value.contains("=?") {
         let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
         push_folded(out, name, &words, HEADER_WIDTH);
     } else {
@@ -269,7 +270,7 @@ fn address(text: &str, used: usize) -> String {
         return rest.trim_end_matches('>').to_owned();
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || " !#$%&'*+-/=?^_`{|}~".contains(c);
-    if !name.is_ascii() {
+    if !name.is_ascii() || name.contains("=?") {
         let words = encoded_words(name, used);
         let line = words.last().map_or(0, String::len) + if words.len() > 1 { 1 } else { used };
         // The comma that may follow is counted, too.

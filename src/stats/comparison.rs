@@ -4,7 +4,7 @@
 use super::interval::{Boot, boot_interval};
 use super::location::{drop_first_mean, mean, sample_sd};
 use super::sandwich::sandwich;
-use super::selection::{Floors, Selection, select};
+use super::selection::{Floors, Selection, segments_of, select};
 use crate::model::analysis::{Comparison, PointStatistics, Verdict};
 use crate::model::case::{GateSection, Implementation};
 use crate::model::evidence::{Evidence, Point, Summary};
@@ -53,15 +53,12 @@ fn compare_rows(
             plan.thresholds.canary_pct,
             usize::try_from(plan.rounds).unwrap_or(usize::MAX),
         );
-        clock = clock.or_else(|| {
-            attempt
-                .segments
-                .iter()
-                .find(|segment| {
-                    segment.workload == workload.name && segment.implementation == implementation
-                })
-                .map(|segment| segment.clock)
-        });
+        // Mixed clocks make no figure at all; the gate `clocks-equal` names them.
+        for (_, segment) in segments_of(attempt, &workload.name, implementation) {
+            if *clock.get_or_insert(segment.clock) != segment.clock {
+                return None;
+            }
+        }
         per_op_only |= selection
             .counted
             .iter()
