@@ -59,6 +59,15 @@ fn ask(folder: &Path, name: &str, tree: &Tree) -> (Answer, Answer) {
 
 /// Builds the journal's chain anew over other records.
 fn rechained(tree: &Tree, change: impl Fn(&mut Vec<Vec<String>>)) -> Tree {
+    rechained_from(tree, None, change)
+}
+
+/// The same, from another first hash.
+fn rechained_from(
+    tree: &Tree,
+    seed: Option<String>,
+    change: impl Fn(&mut Vec<Vec<String>>),
+) -> Tree {
     let mut tree = tree.clone();
     let path = tree
         .keys()
@@ -70,7 +79,7 @@ fn rechained(tree: &Tree, change: impl Fn(&mut Vec<Vec<String>>)) -> Tree {
         .lines()
         .map(|line| line.split('\t').map(str::to_owned).collect())
         .collect();
-    let mut previous = records[0][records[0].len() - 2].clone();
+    let mut previous = seed.unwrap_or_else(|| records[0][records[0].len() - 2].clone());
     change(&mut records);
     let mut new = String::new();
     for (seq, record) in (0..).zip(&records) {
@@ -151,6 +160,37 @@ fn each_forgery_under_right_digests_is_found() {
     let (verify, audit) = ask(folder, "late", &late);
     assert!(verify.expect(2).said().contains("after boot-close"));
     assert!(audit.expect(2).said().contains("after boot-close"));
+
+    // A point that says it was ingested stays a point of the runner.
+    let relabelled = rechained(&tree, |records| {
+        for record in records {
+            if record[3] == "point-end" {
+                record[5] = "ingested".to_owned();
+            }
+        }
+    });
+    let (verify, _) = ask(folder, "relabelled", &relabelled);
+    assert!(verify.expect(1).said().contains("boot.json"));
+
+    // A second boot inside one file.
+    let two_boots = rechained(&tree, |records| {
+        let open = records[0].clone();
+        let at = records.len() / 2;
+        records.insert(at, open);
+    });
+    let (verify, audit) = ask(folder, "boots", &two_boots);
+    assert!(verify.expect(2).said().contains("second boot-open"));
+    audit.expect(2);
+
+    // Another plan than the case makes; the chain is built anew over its digest.
+    let mut other_plan = tree.clone();
+    let plan = text(&tree, "data/plan.json").replace("\"drift_pct\": 2.0", "\"drift_pct\": 90.0");
+    let seed = regbundle::model::digest::sha256_hex_128(plan.as_bytes());
+    other_plan.insert("data/plan.json".to_owned(), Entry::text(plan));
+    let other_plan = rechained_from(&other_plan, Some(seed), |_| {});
+    let (verify, audit) = ask(folder, "plan", &other_plan);
+    assert!(verify.expect(2).said().contains("plan.json"));
+    assert!(audit.expect(2).said().contains("plan.json"));
 
     // A claim nobody made, whose figure does follow from the lines it names.
     let mut invented = tree.clone();

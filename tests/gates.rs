@@ -59,6 +59,7 @@ fn quiet_evidence_passes_every_gate_and_no_gate_is_missing() {
             "rows-complete",
             "clean-rounds",
             "clocks-equal",
+            "ops-equal",
             "semantics-clean",
             "cpu-pinned",
             "boots-distinct",
@@ -137,6 +138,46 @@ fn a_recorded_environment_is_never_not_recorded() {
     let settings = &mut attempt(&mut evidence, 0).identity.settings;
     settings.insert(key(), emulated);
     assert!(analyze(&evidence).environment.starts_with("emulated, "));
+}
+
+// ops-equal
+
+#[test]
+fn ops_equal_fails_on_another_amount_of_work_at_one_point() {
+    let mut evidence = quiet();
+    for row in &mut stream(&mut evidence, 1).rows {
+        if let Metric::Elapsed { ops, .. } = &mut row.metric {
+            *ops *= 2;
+        }
+    }
+    assert_eq!(outcome(&evidence, "ops-equal"), Fail);
+    assert_eq!(outcome(&quiet(), "ops-equal"), Pass);
+}
+
+#[test]
+fn kernel_expected_fails_on_what_the_points_recorded_also_without_names_in_the_plan() {
+    let mut unnamed = quiet();
+    unnamed.plan.kernels.clear();
+    assert_eq!(outcome(&unnamed, "kernel-expected"), NotChecked);
+    let parent = attempt(&mut unnamed, 0).identity.kernel.build_id.clone();
+    let mut one_build = unnamed.clone();
+    attempt(&mut one_build, 1).identity.kernel.build_id = parent;
+    assert_eq!(outcome(&one_build, "kernel-expected"), Fail);
+    let mut two_parents = unnamed;
+    attempt(&mut two_parents, 2).identity.kernel.build_id = Some("other".to_owned());
+    assert_eq!(outcome(&two_parents, "kernel-expected"), Fail);
+}
+
+#[test]
+fn rows_complete_fails_when_a_stream_lacks_the_warm_up_of_the_plan() {
+    let mut evidence = quiet();
+    let rows = &mut stream(&mut evidence, 1).rows;
+    rows.retain(|row| row.phase == Phase::Measured);
+    let left = u64::try_from(rows.len()).unwrap();
+    stream(&mut evidence, 1).announced = Some(left);
+    let finding = ask(&evidence, "rows-complete");
+    assert_eq!(finding.outcome, Fail);
+    assert!(finding.reason.contains("warm-up"), "{}", finding.reason);
 }
 
 // rows-complete

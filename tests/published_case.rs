@@ -287,3 +287,28 @@ fn one_ingestion_gives_the_analysis_of_six() {
     let screen = |case: &Path| run([Path::new("analyze"), case]).expect(0).stdout;
     assert_eq!(screen(&whole), screen(&parts));
 }
+
+#[test]
+fn the_rows_of_one_point_are_not_taken_as_those_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = common::fresh_case(folder.path(), |text| text);
+    let table = std::fs::read_to_string(case.join("measured-rounds.tsv")).unwrap();
+    let header = table.lines().next().unwrap();
+    let rows: Vec<&str> = table
+        .lines()
+        .filter(|line| line.starts_with("formal\tparent-a\t"))
+        .collect();
+    let copied: Vec<String> = rows
+        .iter()
+        .map(|line| line.replace("parent-a", "parent-b"))
+        .collect();
+    let text = format!("{header}\n{}\n{}\n", rows.join("\n"), copied.join("\n"));
+    std::fs::write(case.join("measured-rounds.tsv"), text).unwrap();
+    let said = common::ingest(&case, &[], "measured-rounds.tsv")
+        .expect(2)
+        .said();
+    assert!(
+        said.contains("parent-a") && said.contains("parent-b"),
+        "{said}"
+    );
+}

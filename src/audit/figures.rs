@@ -11,7 +11,7 @@ use crate::model::claim::{Claim, Input};
 use crate::model::plan::Role;
 use crate::model::shown::printable;
 use crate::model::tree::Tree;
-use crate::model::units::to_f64;
+use crate::model::units::{text_resolution, to_f64};
 use crate::render::number::{fixed, pct, signed_pct};
 use crate::stats::interval::{Boot, boot_interval};
 use crate::stats::location::{drop_first_mean, mean, sample_sd};
@@ -195,6 +195,9 @@ impl Measured {
                 }
                 values.push(elapsed / ops);
             } else {
+                if values.is_empty() {
+                    resolution = text_resolution(record.cell(&input.column));
+                }
                 values.push(decimal(
                     record.cell(&input.column),
                     &record.place(),

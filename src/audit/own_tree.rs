@@ -1,6 +1,8 @@
 //! Audit of a tree of our own format: every claim in `claims.json` recomputed from
 //! the rows it names, the rows compared with the journal, the texts with the claims.
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
 
 use super::figures::{Tables, recompute};
@@ -199,10 +201,18 @@ fn name_lines(tree: &Tree, audit: &mut Audit) {
         return;
     };
     let text = String::from_utf8_lossy(&entry.bytes);
+    // One pass over the file: a scan per claim would be quadratic in a hostile tree.
+    let lines: BTreeMap<&str, usize> = text
+        .lines()
+        .zip(1..)
+        .filter_map(|(line, number)| {
+            let id = line.trim().strip_prefix("\"id\": \"")?;
+            Some((id.trim_end_matches(',').strip_suffix('"')?, number))
+        })
+        .collect();
     for answer in &mut audit.answers {
-        let id = format!("\"id\": \"{}\"", answer.id);
-        if let Some(line) = text.lines().position(|line| line.contains(&id)) {
-            answer.place = format!("claims.json:{}", line + 1);
+        if let Some(line) = lines.get(answer.id.as_str()) {
+            answer.place = format!("claims.json:{line}");
         }
     }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::claims::claims;
 use super::points::add_points;
-use crate::input::case::{CaseError, read_case};
+use crate::input::case::{CaseError, plan_of, read_case};
 use crate::input::evidence::{EvidenceError, fold};
 use crate::judge::analyze;
 use crate::model::analysis::Analysis;
@@ -236,6 +236,12 @@ pub fn derive(tree: &Tree) -> Result<Derived, AssembleError> {
         })
         .collect();
     let (evidence, _) = fold(&files)?;
+    if plan_of(&case, "data/case.toml")? != evidence.plan {
+        return Err(AssembleError::Input {
+            path: "data/plan.json".to_owned(),
+            message: "found another plan than data/case.toml makes; the two are one decision, taken before the first row".to_owned(),
+        });
+    }
     derive_parts(case, evidence, tool)
 }
 

@@ -155,7 +155,7 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
         Ok(_) | Err(CommandError::Mail(MailError::Invalid { .. })) => {}
         Err(error) => return Err(error),
     }
-    if loaded.case.publish.url.is_some() {
+    if loaded.case.publish.url.is_some() || args.repo.exists() {
         links(&loaded.case, &args.repo, &"0".repeat(40))?;
     }
     if make {

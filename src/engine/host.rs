@@ -356,6 +356,7 @@ impl Run<'_> {
             segments: Vec::new(),
             finished: false,
             ended_because: String::new(),
+            ingested: false,
         };
         let begun = Instant::now();
         let reason = loop {

@@ -1,9 +1,42 @@
 //! `kernel-expected`: each point ran the kernel the plan names for its role.
 
 use super::{Context, finding, listed};
+use crate::model::case::Boots;
+use crate::model::evidence::{Evidence, Point};
 use crate::model::finding::{Finding, Outcome, Stage};
 
 const GATE: &str = "kernel-expected";
+
+/// Compares what the points recorded of their kernels with each other: one build per role,
+/// and not one build for both, unless the plan declares a null run.
+fn recorded_faults(evidence: &Evidence) -> Vec<String> {
+    let builds: Vec<(&Point, &str)> = evidence
+        .points
+        .iter()
+        .filter_map(|point| {
+            let build = point.counted()?.identity.kernel.build_id.as_deref()?;
+            Some((point, build))
+        })
+        .collect();
+    let mut faults = Vec::new();
+    for (index, (one, build)) in builds.iter().enumerate() {
+        for (other, other_build) in builds.iter().skip(index + 1) {
+            let same = build == other_build;
+            if one.role == other.role && !same {
+                faults.push(format!(
+                    "{} and {} ran different builds: {build}, {other_build}",
+                    one.label, other.label
+                ));
+            } else if one.role != other.role && same && evidence.plan.boots == Boots::Distinct {
+                faults.push(format!(
+                    "{} and {} ran one build: {build}",
+                    one.label, other.label
+                ));
+            }
+        }
+    }
+    faults
+}
 
 /// Checks release and build id of every point.
 #[must_use]
@@ -44,6 +77,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             }
         }
     }
+    faults.extend(recorded_faults(context.evidence));
     open.sort();
     open.dedup();
     let (outcome, reason) = if !faults.is_empty() {

@@ -10,6 +10,7 @@ pub mod cpu_pinned;
 pub mod cv_bound;
 pub mod drift_bound;
 pub mod kernel_expected;
+pub mod ops_equal;
 pub mod plan_before_rows;
 pub mod program_equal;
 pub mod rows_complete;
@@ -39,10 +40,11 @@ pub struct Context<'a> {
 type Gate = fn(&Context<'_>) -> Vec<Finding>;
 
 /// Every gate, in the order of the output.
-const GATES: [Gate; 13] = [
+const GATES: [Gate; 14] = [
     rows_complete::check,
     clean_rounds::check,
     clocks_equal::check,
+    ops_equal::check,
     semantics_clean::check,
     cpu_pinned::check,
     boots_distinct::check,

@@ -41,7 +41,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
         }
         for segment in segments {
             rows += segment.rows.len();
-            if let Some(fault) = fault_of(segment) {
+            if let Some(fault) = fault_of(segment, evidence.plan.warmup_rounds) {
                 faults.push(format!("{place}: {fault}"));
             }
         }
@@ -71,7 +71,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     vec![finding(GATE, Stage::Validity, outcome, reason)]
 }
 
-fn fault_of(segment: &Segment) -> Option<String> {
+fn fault_of(segment: &Segment, warmup: u32) -> Option<String> {
     if let Some(reason) = &segment.aborted {
         return Some(format!("stream aborted: {reason}"));
     }
@@ -109,5 +109,9 @@ fn fault_of(segment: &Segment) -> Option<String> {
         }
         *expected += 1;
     }
-    None
+    // Streams of the row protocol carry their warm-up rounds; tables of others do not.
+    let [warmups, _] = next;
+    let is_stream = segment.rows.iter().any(|row| row.usage.is_some());
+    (is_stream && warmups < u64::from(warmup))
+        .then(|| format!("{warmups} warm-up rounds, the plan asks for {warmup}"))
 }

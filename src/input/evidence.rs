@@ -200,6 +200,13 @@ struct State<'a> {
 impl State<'_> {
     fn apply(&mut self, record: &Record, path: &str, line: usize) -> Result<(), EvidenceError> {
         let place = format!("{path}:{line}");
+        if record.seq == 0 && record.kind != RecordKind::BootOpen {
+            return Err(order(
+                &place,
+                record.kind.word(),
+                "boot-open as the first record",
+            ));
+        }
         if self.closed {
             return Err(order(
                 &place,
@@ -242,6 +249,13 @@ impl State<'_> {
     }
 
     fn boot_open(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
+        if record.seq != 0 {
+            return Err(order(
+                place,
+                "a second boot-open",
+                "one per file, its first record",
+            ));
+        }
         if record.field(0) != JOURNAL_FORMAT {
             return Err(order(
                 place,
@@ -418,6 +432,7 @@ impl State<'_> {
                 segments: Vec::new(),
                 finished: false,
                 ended_because: String::new(),
+                ingested: false,
             });
         }
         self.open = Some(index);
@@ -448,6 +463,13 @@ impl State<'_> {
     fn merge(&mut self, ingested: Ingested, place: &str) -> Result<(), EvidenceError> {
         for (label, segment) in ingested.segments {
             self.evidence.plan_before_rows = false;
+            if let Some(other) = self.same_rows(&label, &segment) {
+                return Err(order(
+                    place,
+                    &format!("the rows of {other} again, as rows of {label}"),
+                    "rows measured at this point",
+                ));
+            }
             let Some(point) = self
                 .evidence
                 .points
@@ -463,6 +485,7 @@ impl State<'_> {
                     segments: Vec::new(),
                     finished: true,
                     ended_because: "ingested".to_owned(),
+                    ingested: true,
                 });
             }
             let Some(attempt) = point.attempts.last_mut() else {
@@ -471,7 +494,7 @@ impl State<'_> {
             let twice = attempt.segments.iter().any(|known| {
                 known.workload == segment.workload && known.implementation == segment.implementation
             });
-            if twice || attempt.ended_because != "ingested" {
+            if twice || !attempt.ingested {
                 return Err(order(
                     place,
                     &format!(
@@ -513,6 +536,26 @@ impl State<'_> {
         Ok(())
     }
 
+    /// Returns the other point that has the very same rows: no two boots give them.
+    fn same_rows(&self, label: &str, segment: &Segment) -> Option<String> {
+        self.evidence
+            .points
+            .iter()
+            .filter(|point| point.label != label)
+            .find(|point| {
+                point
+                    .attempts
+                    .iter()
+                    .flat_map(|attempt| &attempt.segments)
+                    .any(|known| {
+                        known.workload == segment.workload
+                            && known.implementation == segment.implementation
+                            && known.rows == segment.rows
+                    })
+            })
+            .map(|point| point.label.clone())
+    }
+
     /// Gives ingested points the identity that a table states for them.
     fn attach_identities(&mut self) {
         for point in &mut self.evidence.points {
@@ -520,7 +563,7 @@ impl State<'_> {
                 continue;
             };
             for attempt in &mut point.attempts {
-                if attempt.ended_because == "ingested" {
+                if attempt.ingested {
                     attempt.identity = identity.clone();
                 }
             }

@@ -65,6 +65,8 @@ pub struct Attempt {
     pub finished: bool,
     /// Why the point ended: `clean` or `time`; empty when it did not.
     pub ended_because: String,
+    /// Whether its rows were ingested rather than measured by the runner.
+    pub ingested: bool,
 }
 
 /// One point of the plan with its attempts.

@@ -20,6 +20,13 @@ pub const fn len_f64(length: usize) -> f64 {
     length as f64
 }
 
+/// Returns the step of the last decimal of a text, such as 0.001 of `12.345`; 1 without any.
+#[must_use]
+pub fn text_resolution(text: &str) -> f64 {
+    let decimals = text.split_once('.').map_or(0, |(_, part)| part.len());
+    (0..decimals).fold(1.0, |step, _| step / 10.0)
+}
+
 /// Returns 100 * (value / base - 1), percent.
 ///
 /// Computed from the difference, so that 102 against 100 is 2 and not a little more:

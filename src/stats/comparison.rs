@@ -11,7 +11,7 @@ use crate::model::evidence::{Evidence, Point, Summary};
 use crate::model::plan::{PlannedWorkload, Role};
 use crate::model::protocol::Clock;
 use crate::model::row::Metric;
-use crate::model::units::to_f64;
+use crate::model::units::{text_resolution, to_f64};
 use crate::workload::declaration::Direction;
 use crate::workload::registry;
 
@@ -100,11 +100,12 @@ fn point_statistics(point: &Point, selection: &Selection<'_>) -> Option<PointSta
     })
 }
 
-/// Returns one clock unit per op, the step of the metric; 0 where only per-op figures are known.
+/// Returns the step of the metric: one clock unit per op, or the last decimal of a per-op text.
 fn resolution(selection: &Selection<'_>) -> f64 {
     match selection.counted.first().map(|placed| &placed.row.metric) {
         Some(Metric::Elapsed { ops, .. }) => 1.0 / to_f64(*ops),
-        _ => 0.0,
+        Some(Metric::PerOp { text, .. }) => text_resolution(text),
+        None => 0.0,
     }
 }
 
@@ -133,7 +134,7 @@ fn compare_summary(
             location: cell.value,
             sd: 0.0,
             n: 0,
-            resolution: 0.0,
+            resolution: text_resolution(&cell.text),
         });
     }
     comparison(

@@ -25,8 +25,10 @@ pub struct Boot {
 impl Boot {
     /// Returns the variance of the log location that comes from within the boot.
     fn within_variance(&self) -> f64 {
+        let step = (self.resolution / self.location).powi(2) / 12.0;
         if self.n == 0 {
-            return 0.0;
+            // A published mean: only the rounding of its text is known.
+            return step;
         }
         let n = len_f64(self.n);
         let rounds = (self.sd / self.location).powi(2) / n;
@@ -36,8 +38,7 @@ impl Boot {
         } else {
             1.0 / n
         };
-        let rounding = (self.resolution / self.location).powi(2) / 12.0 * shrink;
-        rounds + rounding
+        rounds + step * shrink
     }
 }
 
@@ -65,6 +66,10 @@ pub fn boot_interval(parents: &[Boot], children: &[Boot], margin_pct: f64) -> Op
     let floor =
         all().map(Boot::within_variance).sum::<f64>() / len_f64(parents.len() + children.len());
     let s = raw.max(floor).sqrt();
+    // Without any spread there is nothing to say how far boots differ.
+    if s <= 0.0 {
+        return None;
+    }
     let h = (1.0 / len_f64(parents.len()) + 1.0 / len_f64(children.len())).sqrt();
     let se = s * h;
     let t = StudentsT::new(0.0, 1.0, len_f64(df)).ok()?;
@@ -75,16 +80,7 @@ pub fn boot_interval(parents: &[Boot], children: &[Boot], margin_pct: f64) -> Op
     let (low95_pct, high95_pct) = ends(0.975);
     let (low90_pct, high90_pct) = ends(0.95);
     let theta = (margin_pct / 100.0).ln_1p();
-    // Without any spread the statistic has no scale: the limit is certainty.
-    let tail = |distance: f64| {
-        if se > 0.0 {
-            t.cdf(distance / se)
-        } else if distance < 0.0 {
-            0.0
-        } else {
-            1.0
-        }
-    };
+    let tail = |distance: f64| t.cdf(distance / se);
     Some(Interval {
         df,
         s,
@@ -148,6 +144,22 @@ mod tests {
             boot_interval(&[boot(0.0), boot(1.0)], &[boot(1.1)], 1.0),
             None
         );
+    }
+
+    #[test]
+    fn without_any_spread_nothing_is_said_of_boots() {
+        assert_eq!(
+            boot_interval(&[boot(100.0), boot(100.0)], &[boot(110.0)], 1.0),
+            None
+        );
+        // The rounding of a published text is a spread.
+        let rounded = |location| Boot {
+            resolution: 1.0,
+            ..boot(location)
+        };
+        let interval =
+            boot_interval(&[rounded(100.0), rounded(100.0)], &[rounded(110.0)], 1.0).unwrap();
+        assert!(interval.high95_pct > interval.low95_pct);
     }
 
     #[test]

@@ -41,6 +41,13 @@ struct Readings {
 }
 
 impl Readings {
+    /// Takes many readings at once: sorting once is not quadratic in their number.
+    fn extend(&mut self, readings: impl IntoIterator<Item = u64>) {
+        self.sorted.extend(readings);
+        self.sorted.sort_unstable();
+        self.floor = self.lowest_level();
+    }
+
     fn add(&mut self, reading: u64) {
         let place = self.sorted.partition_point(|known| *known < reading);
         self.sorted.insert(place, reading);
@@ -80,12 +87,29 @@ impl Floors {
     #[must_use]
     pub fn of(evidence: &Evidence) -> Self {
         let mut floors = Self::default();
+        let mut alu: BTreeMap<Implementation, Vec<u64>> = BTreeMap::new();
+        let mut syscall: BTreeMap<(Implementation, KernelKey), Vec<u64>> = BTreeMap::new();
         for attempt in evidence.points.iter().flat_map(|point| &point.attempts) {
+            let kernel = kernel_key(&attempt.identity);
             for segment in &attempt.segments {
-                for row in &segment.rows {
-                    floors.add(segment.implementation, &attempt.identity, row);
+                for canary in segment.rows.iter().filter_map(|row| row.canary) {
+                    alu.entry(segment.implementation)
+                        .or_default()
+                        .extend([canary.alu_before, canary.alu_after]);
+                    if let Some((before, after)) = canary.syscall {
+                        syscall
+                            .entry((segment.implementation, kernel.clone()))
+                            .or_default()
+                            .extend([before, after]);
+                    }
                 }
             }
+        }
+        for (key, readings) in alu {
+            floors.alu.entry(key).or_default().extend(readings);
+        }
+        for (key, readings) in syscall {
+            floors.syscall.entry(key).or_default().extend(readings);
         }
         floors
     }

@@ -108,6 +108,7 @@ pub fn evidence(
                     .collect(),
                 finished: true,
                 ended_because: "clean".to_owned(),
+                ingested: false,
             }],
         })
         .collect();
