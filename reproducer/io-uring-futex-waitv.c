@@ -20,12 +20,10 @@
 const char workload[] = "io-uring-futex-waitv";
 
 /* struct futex_waitv of <linux/futex.h> (5.16) */
-struct waitv {
+static struct waitv {
 	uint64_t value, address;
 	uint32_t flags, reserved;
-};
-
-static struct waitv *waits;
+} *waits;
 
 static void prepare_wait(struct io_uring_sqe *sqe, unsigned v, unsigned w)
 {

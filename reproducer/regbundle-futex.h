@@ -88,10 +88,9 @@ static void check_cycle(struct row *row, int wait_result)
 			continue;
 		}
 		seen[tag][v] = true;
-		if (cqes[i].res == (tag == WAITS ? wait_result : 1))
-			row->counters[tag]++;
-		else
-			row->counters[BAD_RESULT]++;
+		if (cqes[i].res != (tag == WAITS ? wait_result : 1))
+			tag = BAD_RESULT;
+		row->counters[tag]++;
 	}
 	row->counters[STRAY] += ring_ready();
 	row->counters[OVERFLOW] += !!(*ring.k_sq_flags & CQ_OVERFLOW);

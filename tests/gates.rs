@@ -20,6 +20,7 @@ use regbundle::model::identity::{Reading, SETTING_KEYS};
 use regbundle::model::plan::Role;
 use regbundle::model::protocol::Clock;
 use regbundle::model::row::{Metric, Phase};
+use regbundle::stats::figure::Measure;
 
 /// Quiet evidence: no gate may fail or be left open.
 fn quiet() -> Evidence {
@@ -622,7 +623,7 @@ fn signal_bound_passes_exactly_at_five_percent_in_either_direction_and_fails_bel
 fn a_per_op_figure_without_elapsed_time_counts_for_the_bounds() {
     let mut evidence = quiet();
     each_row(&mut evidence, |row| {
-        let value = row.metric.per_op();
+        let value = Measure::new("io-uring-futex-waitv", Clock::Ns).value(row);
         row.metric = Metric::PerOp {
             text: value.to_string(),
             value,

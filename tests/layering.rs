@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         "cmd",
         &[
             "audit", "bundle", "cli", "edge", "engine", "error", "input", "judge", "model",
-            "publish", "render", "ui", "workload",
+            "publish", "render", "stats", "ui", "workload",
         ],
     ),
     ("lib", &[]),

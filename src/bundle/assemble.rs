@@ -22,6 +22,7 @@ use crate::render::context::{Links, Sources, context};
 use crate::render::template::{TEMPLATE_FORMAT, Template, TemplateError, render};
 use crate::render::wrap::{PROSE, fold_prose};
 use crate::stats::selection::Floors;
+use crate::workload::declaration::split_scenario;
 use crate::workload::emit;
 
 /// Number of the format of `data/tool.json`.
@@ -139,29 +140,25 @@ fn add_reproducer(tree: &mut Tree, evidence: &Evidence, tool: &str) -> Result<()
         .find_map(|row| row.usage)
         .map_or_else(|| "N".to_owned(), |usage| usage.cpu_begin.to_string());
     let mut programs = Vec::new();
-    let names: Vec<&str> = plan
-        .workloads
-        .iter()
-        .map(|workload| workload.name.as_str())
-        .collect();
+    let mut names: Vec<&str> = Vec::new();
     for workload in &plan.workloads {
         let Some(source) = emit::source(&workload.name) else {
             continue;
         };
-        tree.insert(
-            format!("data/reproducer/{}.c", workload.name),
-            Entry::text(source),
-        );
-        let mut options: String = workload
-            .params
-            .iter()
-            .map(|(name, value)| format!(" --{name} {value}"))
-            .collect();
+        let (name, scenario) = split_scenario(&workload.name);
+        if !names.contains(&name) {
+            names.push(name);
+            tree.insert(format!("data/reproducer/{name}.c"), Entry::text(source));
+        }
+        let mut options = scenario.map_or_else(String::new, |word| format!(" --scenario {word}"));
+        for (name, value) in &workload.params {
+            options.push_str(&format!(" --{name} {value}"));
+        }
         options.push_str(&format!(
             " --warmup {} --rounds {}",
             plan.warmup_rounds, plan.rounds
         ));
-        programs.push(json!({"name": workload.name, "cpu": cpu, "options": options}));
+        programs.push(json!({"name": name, "cpu": cpu, "options": options}));
     }
     tree.insert(
         "data/reproducer/Makefile".to_owned(),

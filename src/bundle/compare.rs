@@ -4,6 +4,7 @@ use super::assemble::{AssembleError, Derived, derive, is_input};
 use crate::model::digest::sha256_hex;
 use crate::model::tree::Tree;
 use crate::render::template::TEMPLATE_FORMAT;
+use crate::workload::declaration::split_scenario;
 
 /// Tag files that every bag has and no input gives.
 const BAG_FILES: [&str; 5] = [
@@ -41,7 +42,8 @@ pub fn reproducer_faults(tree: &Tree, derived: &Derived) -> Vec<String> {
         let Some(wanted) = &segment.source_sha256 else {
             continue;
         };
-        let path = format!("data/reproducer/{}.c", segment.workload);
+        let (name, _) = split_scenario(&segment.workload);
+        let path = format!("data/reproducer/{name}.c");
         let found = tree
             .get(&path)
             .map_or_else(|| "no file".to_owned(), |entry| sha256_hex(&entry.bytes));

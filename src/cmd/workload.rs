@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use crate::cli::WorkloadAction;
 use crate::error::CommandError;
+use crate::model::protocol::Clock;
 use crate::render::table::{Align, layout};
+use crate::stats::figure::Measure;
 use crate::ui::Ui;
-use crate::workload::declaration::{Declaration, Direction, Expect};
+use crate::workload::declaration::{Declaration, Expect};
 use crate::workload::error::WorkloadError;
 use crate::workload::{emit, registry};
 
@@ -50,13 +52,15 @@ fn expectation(expect: Expect) -> String {
         Expect::Zero => "0".to_owned(),
         Expect::Ops => "equal to ops".to_owned(),
         Expect::PerOp(times) => format!("{times} per op"),
+        Expect::Recorded => "recorded".to_owned(),
     }
 }
 
 fn direction(declaration: &Declaration) -> &'static str {
-    match declaration.direction {
-        Direction::LowerIsBetter => "lower is better",
-        Direction::HigherIsBetter => "higher is better",
+    if declaration.figure.higher_is_better() {
+        "higher is better"
+    } else {
+        "lower is better"
     }
 }
 
@@ -64,7 +68,7 @@ fn to_json(known: &Declaration) -> Value {
     json!({
         "name": known.name,
         "op": known.op,
-        "unit": format!("ns/{}", known.op_word),
+        "unit": Measure::new(known.name, Clock::Ns).unit(),
         "direction": direction(known),
         "parameters": known.parameters.iter().map(|parameter| json!({
             "name": parameter.name, "default": parameter.default,
@@ -84,10 +88,10 @@ fn to_json(known: &Declaration) -> Value {
 
 fn text(known: &Declaration) -> String {
     let mut text = format!(
-        "{}\n\none op    {}\nunit      ns/{} on the clock `ns`; {}\nscope     {}\n",
+        "{}\n\none op    {}\nunit      {} on the clock `ns`; {}\nscope     {}\n",
         known.name,
         known.op,
-        known.op_word,
+        Measure::new(known.name, Clock::Ns).unit(),
         direction(known),
         known.scope
     );

@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::model::case::Implementation;
 use crate::model::digest::sha256_hex;
 use crate::model::plan::PlannedWorkload;
+use crate::workload::declaration::split_scenario;
 use crate::workload::emit;
 
 /// Options of the compiler: those of the reproducer's own Makefile.
@@ -117,10 +118,11 @@ fn standalone(workload: &PlannedWorkload, build: &Path) -> Result<Program, Progr
     })?;
     let source_sha256 = sha256_hex(source.as_bytes());
     let digest: String = source_sha256.chars().take(12).collect();
-    let folder = build.join(format!("{}-{digest}", workload.name));
-    let path = folder.join(&workload.name);
+    let (name, scenario) = split_scenario(&workload.name);
+    let folder = build.join(format!("{name}-{digest}"));
+    let path = folder.join(name);
     if !path.is_file()
-        && let Err(error) = compile(&workload.name, &source, &folder, &path)
+        && let Err(error) = compile(name, &source, &folder, &path)
     {
         // Nothing half made stays; the error that matters is the compiler's.
         let _ = fs::remove_dir_all(&folder);
@@ -133,6 +135,9 @@ fn standalone(workload: &PlannedWorkload, build: &Path) -> Result<Program, Progr
         source,
     })?;
     let mut arguments = Vec::new();
+    if let Some(scenario) = scenario {
+        arguments.extend(["--scenario".to_owned(), scenario.to_owned()]);
+    }
     for (name, value) in &workload.params {
         arguments.push(format!("--{name}"));
         arguments.push(value.to_string());

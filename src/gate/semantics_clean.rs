@@ -92,8 +92,7 @@ fn fault_of(row: &Row, declaration: Option<&Declaration>) -> Option<String> {
         let Some((_, found)) = row.counters.iter().find(|(name, _)| name == counter.name) else {
             continue;
         };
-        let wanted = counter.expect.wanted(ops);
-        if *found != wanted {
+        if let Some(wanted) = counter.expect.wanted(ops).filter(|wanted| wanted != found) {
             return Some(format!("{} is {found}, wanted {wanted}", counter.name));
         }
     }

@@ -19,7 +19,6 @@ fn resolved(sign: f64) -> Comparison {
     let (low90_pct, high90_pct) = pct(6.0, 10.0);
     Comparison {
         workload: "syscall-getpid".to_owned(),
-        scenario: "default".to_owned(),
         implementation: Implementation::Formal,
         role: WorkloadRole::Target,
         unit: "ns/call".to_owned(),

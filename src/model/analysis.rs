@@ -58,10 +58,8 @@ pub struct Interval {
 /// Child against parents for one workload and implementation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Workload.
+    /// Workload, with its scenario where it has several: `name/scenario`.
     pub workload: String,
-    /// Scenario; `default` where a workload has one only.
-    pub scenario: String,
     /// Implementation.
     pub implementation: Implementation,
     /// Target or control.

@@ -1,7 +1,5 @@
 //! Rows: one line of raw measurement each, nothing derived.
 
-use super::units::to_f64;
-
 /// Whether a round was a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -51,17 +49,6 @@ pub enum Metric {
         /// Ops, where the table gives them.
         ops: Option<u64>,
     },
-}
-
-impl Metric {
-    /// Returns the per-op figure in clock units.
-    #[must_use]
-    pub fn per_op(&self) -> f64 {
-        match self {
-            Self::Elapsed { elapsed, ops } => to_f64(*elapsed) / to_f64(*ops),
-            Self::PerOp { value, .. } => *value,
-        }
-    }
 }
 
 /// Canary readings around a round, nanoseconds.

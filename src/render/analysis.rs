@@ -11,6 +11,7 @@ use crate::model::case::WorkloadRole;
 use crate::model::finding::{Finding, Outcome};
 use crate::model::plan::Plan;
 use crate::render::number::FILE_DIGITS;
+use crate::workload::declaration::split_scenario;
 
 /// Number of the JSON format.
 pub const ANALYSIS_FORMAT: u32 = 1;
@@ -55,8 +56,9 @@ fn comparison_json(comparison: &Comparison) -> Value {
     let interval = comparison.interval.as_ref();
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
-    put("workload", json!(comparison.workload));
-    put("scenario", json!(comparison.scenario));
+    let (workload, scenario) = split_scenario(&comparison.workload);
+    put("workload", json!(workload));
+    put("scenario", json!(scenario.unwrap_or("default")));
     put("implementation", json!(comparison.implementation.word()));
     put("role", json!(comparison.role.word()));
     put("unit", json!(comparison.unit));

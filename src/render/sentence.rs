@@ -179,7 +179,6 @@ mod tests {
     fn comparison(delta: f64, low: f64, high: f64) -> Comparison {
         Comparison {
             workload: "w".into(),
-            scenario: "default".into(),
             implementation: Implementation::Formal,
             role: WorkloadRole::Target,
             unit: "ns/op".into(),

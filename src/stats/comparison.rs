@@ -1,6 +1,7 @@
 //! Comparisons: the rows that count become points, the points a sandwich with its
 //! boot-level interval, for every workload and implementation.
 
+use super::figure::Measure;
 use super::interval::{Boot, boot_interval};
 use super::location::{drop_first_mean, mean, sample_sd};
 use super::sandwich::sandwich;
@@ -11,9 +12,7 @@ use crate::model::evidence::{Evidence, Point, Summary};
 use crate::model::plan::{PlannedWorkload, Role};
 use crate::model::protocol::Clock;
 use crate::model::row::Metric;
-use crate::model::units::{text_resolution, to_f64};
-use crate::workload::declaration::Direction;
-use crate::workload::registry;
+use crate::model::units::text_resolution;
 
 /// Compares child and parents for every workload and implementation, targets first.
 ///
@@ -63,12 +62,16 @@ fn compare_rows(
             .counted
             .iter()
             .any(|placed| matches!(placed.row.metric, Metric::PerOp { .. }));
-        let statistics = point_statistics(point, &selection)?;
+        let measure = Measure::new(&workload.name, clock?);
+        let statistics = point_statistics(point, &selection, measure)?;
         boots.push(Boot {
             location: statistics.mean,
             sd: statistics.sd.unwrap_or(0.0),
             n: statistics.n,
-            resolution: resolution(&selection),
+            resolution: selection
+                .counted
+                .first()
+                .map_or(0.0, |placed| measure.step(placed.row)),
         });
         points.push(statistics);
     }
@@ -87,8 +90,16 @@ fn compare_rows(
     })
 }
 
-fn point_statistics(point: &Point, selection: &Selection<'_>) -> Option<PointStatistics> {
-    let values = selection.values();
+fn point_statistics(
+    point: &Point,
+    selection: &Selection<'_>,
+    measure: Measure,
+) -> Option<PointStatistics> {
+    let values: Vec<f64> = selection
+        .counted
+        .iter()
+        .map(|placed| measure.value(placed.row))
+        .collect();
     Some(PointStatistics {
         position: point.position,
         label: point.label.clone(),
@@ -98,15 +109,6 @@ fn point_statistics(point: &Point, selection: &Selection<'_>) -> Option<PointSta
         sd: sample_sd(&values),
         drop_first_mean: drop_first_mean(&values),
     })
-}
-
-/// Returns the step of the metric: one clock unit per op, or the last decimal of a per-op text.
-fn resolution(selection: &Selection<'_>) -> f64 {
-    match selection.counted.first().map(|placed| &placed.row.metric) {
-        Some(Metric::Elapsed { ops, .. }) => 1.0 / to_f64(*ops),
-        Some(Metric::PerOp { text, .. }) => text_resolution(text),
-        None => 0.0,
-    }
 }
 
 fn compare_summary(
@@ -171,20 +173,17 @@ fn comparison(
         &of_role(Role::Child),
         thresholds.margin_pct,
     );
-    let declaration = registry::declaration(&workload.name);
-    let op_word = declaration.map_or("op", |declaration| declaration.op_word);
+    let measure = Measure::new(&workload.name, clock);
     let cvs: Option<Vec<f64>> = points.iter().map(PointStatistics::cv_pct).collect();
     Some(Comparison {
         workload: workload.name.clone(),
-        scenario: "default".to_owned(),
         implementation,
         role: workload.role,
-        unit: format!("{}/{op_word}", clock.word()),
+        unit: measure.unit(),
         clock,
         summary_only,
         per_op_only: false,
-        higher_is_better: declaration
-            .is_some_and(|declaration| declaration.direction == Direction::HigherIsBetter),
+        higher_is_better: measure.higher_is_better(),
         midpoint: figures.midpoint,
         child_mean: figures.child_mean,
         delta_pct: figures.delta_pct,

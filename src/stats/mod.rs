@@ -4,6 +4,7 @@
 //! Definitions and sources: docs/statistics.md.
 
 pub mod comparison;
+pub mod figure;
 pub mod interval;
 pub mod location;
 pub mod sandwich;

@@ -215,17 +215,6 @@ pub struct Selection<'a> {
     pub has_canary: bool,
 }
 
-impl Selection<'_> {
-    /// Returns the per-op figures of the counted rows.
-    #[must_use]
-    pub fn values(&self) -> Vec<f64> {
-        self.counted
-            .iter()
-            .map(|placed| placed.row.metric.per_op())
-            .collect()
-    }
-}
-
 /// Selects the rows of one workload and implementation in an attempt.
 ///
 /// `limit` is the planned number of rounds; `None` takes all (rows without canary).

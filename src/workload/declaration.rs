@@ -2,6 +2,9 @@
 //!
 //! Pure data, read by the catalogue, the gates, the report and the reproducer.
 
+/// The column that says how many tasks a row's ops were shared by.
+pub const TASKS: &str = "tasks";
+
 /// What a semantic counter of one row must be for the work to count as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
@@ -11,16 +14,19 @@ pub enum Expect {
     Ops,
     /// This many per op.
     PerOp(u64),
+    /// Whatever it is: a part of the window or what a task did; kept, not judged.
+    Recorded,
 }
 
 impl Expect {
-    /// The value a counter must have in a row of this many ops.
+    /// The value a counter must have in a row of this many ops; `None` when any will do.
     #[must_use]
-    pub const fn wanted(self, ops: u64) -> u64 {
+    pub const fn wanted(self, ops: u64) -> Option<u64> {
         match self {
-            Self::Zero => 0,
-            Self::Ops => ops,
-            Self::PerOp(count) => ops.saturating_mul(count),
+            Self::Zero => Some(0),
+            Self::Ops => Some(ops),
+            Self::PerOp(count) => Some(ops.saturating_mul(count)),
+            Self::Recorded => None,
         }
     }
 }
@@ -51,26 +57,41 @@ pub struct Parameter {
     pub meaning: &'static str,
 }
 
-/// Whether a smaller or a larger metric is better.
+/// What is computed from the `elapsed` and `ops` of a row (and its column `tasks`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Time or work per op.
-    LowerIsBetter,
-    /// Ops per second.
-    HigherIsBetter,
+pub enum Figure {
+    /// `elapsed / ops`, as in `ns/pair`.
+    TimePerOp,
+    /// `elapsed / ops` in microseconds, as in `us/batch`.
+    MicrosecondsPerOp,
+    /// `elapsed / (ops / tasks)`: the time one of the tasks took for an op.
+    TimePerOpOfTask,
+    /// `ops / elapsed`, as in `threads/s`.
+    OpsPerSecond,
+    /// `ops / tasks / elapsed`: the mean rate of a task.
+    OpsPerSecondOfTask,
+}
+
+impl Figure {
+    /// Whether a larger one is better.
+    #[must_use]
+    pub const fn higher_is_better(self) -> bool {
+        matches!(self, Self::OpsPerSecond | Self::OpsPerSecondOfTask)
+    }
 }
 
 /// Everything a workload declares.
 #[derive(Debug, Clone, Copy)]
 pub struct Declaration {
-    /// Name: part of the interface.
+    /// Name, with `/` and the scenario behind it where the workload has scenarios:
+    /// part of the interface.
     pub name: &'static str,
     /// One sentence: what one op is.
     pub op: &'static str,
     /// The word for one op in a unit, as in `ns/pair`.
     pub op_word: &'static str,
-    /// Which way is better.
-    pub direction: Direction,
+    /// What is computed from a row, and so which way is better.
+    pub figure: Figure,
     /// Parameters.
     pub parameters: &'static [Parameter],
     /// Semantic counters in column order.
@@ -85,4 +106,13 @@ pub struct Declaration {
     pub not_shown: &'static [&'static str],
     /// Name of the matched control, when there is one.
     pub control: Option<&'static str>,
+}
+
+/// Splits `name/scenario`; `None` for a workload that has one scenario only.
+#[must_use]
+pub fn split_scenario(workload: &str) -> (&str, Option<&str>) {
+    match workload.split_once('/') {
+        Some((name, scenario)) => (name, Some(scenario)),
+        None => (workload, None),
+    }
 }

@@ -4,6 +4,8 @@
 //! text with the harness put in place of its `#include`. Nothing is generated or
 //! rewritten, so what a reader compiles is what this project's tests compile.
 
+use super::declaration::split_scenario;
+
 const SPDX: &str = "// SPDX-License-Identifier:";
 
 /// Workload name to C text, in the order of the catalogue.
@@ -47,10 +49,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns the C program of the workload `name`; `None` when it has none.
 ///
+/// The scenarios of a workload share its program.
 /// The text has one SPDX line, the first, and includes system headers only.
 #[must_use]
 pub fn source(name: &str) -> Option<String> {
-    let text = lookup(&SOURCES, name)?;
+    let text = lookup(&SOURCES, split_scenario(name).0)?;
     let mut out = String::new();
     for line in text.lines() {
         match included(line) {

@@ -4,7 +4,7 @@
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 
-use super::declaration::{Declaration, Direction};
+use super::declaration::{Declaration, Figure};
 use super::error::WorkloadError;
 use super::futex_memory::{self, ANY_BIT, FUTEX_FLAGS, FutexMemory, WORD_VALUE};
 use super::futex_ring::{Form, FutexRing, FutexRounds};
@@ -22,7 +22,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one IORING_OP_FUTEX_WAIT request completed by one IORING_OP_FUTEX_WAKE request on the same ring",
     op_word: "pair",
-    direction: Direction::LowerIsBetter,
+    figure: Figure::TimePerOp,
     parameters: PARAMETERS,
     counters: COUNTERS,
     needs: &[

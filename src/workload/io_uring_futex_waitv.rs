@@ -6,7 +6,7 @@
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 
-use super::declaration::{Counter, Declaration, Direction, Expect, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
 use super::error::WorkloadError;
 use super::futex_memory::{self, FutexMemory};
 use super::futex_ring::{Form, FutexRing, FutexRounds};
@@ -89,7 +89,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one IORING_OP_FUTEX_WAITV request completed by one IORING_OP_FUTEX_WAKE request on the same ring",
     op_word: "pair",
-    direction: Direction::LowerIsBetter,
+    figure: Figure::TimePerOp,
     parameters: PARAMETERS,
     counters: COUNTERS,
     needs: &[

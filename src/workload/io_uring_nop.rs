@@ -9,7 +9,7 @@
 
 use io_uring::{IoUring, opcode};
 
-use super::declaration::{Counter, Declaration, Direction, Expect, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::io_uring_support::setup_error;
@@ -28,7 +28,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one IORING_OP_NOP request submitted, waited for and reaped with one io_uring_enter",
     op_word: "nop",
-    direction: Direction::LowerIsBetter,
+    figure: Figure::TimePerOp,
     parameters: &[Parameter {
         name: "ops",
         // About 8 ms: a disturbance inside a long round is invisible to the canaries.

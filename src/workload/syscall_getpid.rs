@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, getpid};
 
-use super::declaration::{Counter, Declaration, Direction, Expect, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
@@ -14,7 +14,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: "syscall-getpid",
     op: "one getpid system call",
     op_word: "call",
-    direction: Direction::LowerIsBetter,
+    figure: Figure::TimePerOp,
     parameters: &[Parameter {
         name: "calls",
         // About 7 ms: a disturbance inside a long round is invisible to the canaries.

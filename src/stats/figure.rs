@@ -1,0 +1,166 @@
+//! The figure of one row: what its workload computes from `elapsed`, `ops` and `tasks`.
+
+use crate::model::protocol::Clock;
+use crate::model::row::{Metric, Row};
+use crate::model::units::{text_resolution, to_f64};
+use crate::workload::declaration::{Declaration, Figure, TASKS};
+use crate::workload::registry;
+
+/// Nanoseconds of a second.
+const NS_PER_S: f64 = 1e9;
+
+/// How a series of one workload and clock becomes figures.
+#[derive(Debug, Clone, Copy)]
+pub struct Measure {
+    figure: Figure,
+    clock: Clock,
+    op_word: &'static str,
+}
+
+impl Measure {
+    /// Returns the measure of a workload's rows; an unknown workload counts plain ops.
+    ///
+    /// Instructions are no time: on that clock every figure is instructions per op.
+    #[must_use]
+    pub fn new(workload: &str, clock: Clock) -> Self {
+        let declaration = registry::declaration(workload);
+        Self::of(declaration, clock)
+    }
+
+    fn of(declaration: Option<&'static Declaration>, clock: Clock) -> Self {
+        let figure = match clock {
+            Clock::Ns => declaration.map_or(Figure::TimePerOp, |known| known.figure),
+            Clock::Instructions => Figure::TimePerOp,
+        };
+        Self {
+            figure,
+            clock,
+            op_word: declaration.map_or("op", |known| known.op_word),
+        }
+    }
+
+    /// Returns the unit, such as `ns/pair`, `us/batch` or `threads/s`.
+    #[must_use]
+    pub fn unit(self) -> String {
+        let op = self.op_word;
+        match self.figure {
+            Figure::TimePerOp | Figure::TimePerOpOfTask => format!("{}/{op}", self.clock.word()),
+            Figure::MicrosecondsPerOp => format!("us/{op}"),
+            Figure::OpsPerSecond | Figure::OpsPerSecondOfTask => format!("{op}s/s"),
+        }
+    }
+
+    /// Returns whether a larger figure is better.
+    #[must_use]
+    pub const fn higher_is_better(self) -> bool {
+        self.figure.higher_is_better()
+    }
+
+    /// Returns the figure of a row, in the unit.
+    #[must_use]
+    pub fn value(self, row: &Row) -> f64 {
+        match &row.metric {
+            Metric::Elapsed { elapsed, ops } => {
+                self.of_counts(to_f64(*elapsed), to_f64(*ops), tasks(row))
+            }
+            Metric::PerOp { value, .. } => *value,
+        }
+    }
+
+    /// Returns the step of a row's figure: what one unit of the clock changes it by, or
+    /// the last decimal of a per-op text.
+    #[must_use]
+    pub fn step(self, row: &Row) -> f64 {
+        match &row.metric {
+            Metric::Elapsed { elapsed, ops } => {
+                let (elapsed, ops) = (to_f64(*elapsed), to_f64(*ops));
+                let at = |elapsed| self.of_counts(elapsed, ops, tasks(row));
+                (at(elapsed + 1.0) - at(elapsed)).abs()
+            }
+            Metric::PerOp { text, .. } => text_resolution(text),
+        }
+    }
+
+    fn of_counts(self, elapsed: f64, ops: f64, tasks: f64) -> f64 {
+        match self.figure {
+            Figure::TimePerOp => elapsed / ops,
+            Figure::MicrosecondsPerOp => elapsed / ops / 1000.0,
+            Figure::TimePerOpOfTask => elapsed * tasks / ops,
+            Figure::OpsPerSecond => ops * NS_PER_S / elapsed,
+            Figure::OpsPerSecondOfTask => ops * NS_PER_S / elapsed / tasks,
+        }
+    }
+}
+
+/// Returns the row's number of tasks; 1 where no column says it.
+fn tasks(row: &Row) -> f64 {
+    row.counters
+        .iter()
+        .find(|(name, _)| name == TASKS)
+        .map_or(1.0, |(_, tasks)| to_f64(*tasks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::row::Phase;
+
+    fn row(elapsed: u64, ops: u64, tasks: u64) -> Row {
+        Row {
+            phase: Phase::Measured,
+            round: 0,
+            metric: Metric::Elapsed { elapsed, ops },
+            usage: None,
+            canary: None,
+            counters: vec![("tasks".to_owned(), tasks)],
+            passed: Some(true),
+        }
+    }
+
+    fn measure(figure: Figure, clock: Clock) -> Measure {
+        let declaration = crate::workload::syscall_getpid::DECLARATION;
+        let declaration = Box::leak(Box::new(Declaration {
+            figure,
+            op_word: "op",
+            ..declaration
+        }));
+        Measure::of(Some(declaration), clock)
+    }
+
+    #[test]
+    fn every_figure_has_its_unit_and_its_value() {
+        // 4 tasks did 800 ops in 2 ms: 100,000 ops/s each, 10,000 ns for an op of one task.
+        let row = row(2_000_000, 800, 4);
+        for (figure, unit, wanted, higher) in [
+            (Figure::TimePerOp, "ns/op", 2500.0, false),
+            (Figure::MicrosecondsPerOp, "us/op", 2.5, false),
+            (Figure::TimePerOpOfTask, "ns/op", 10_000.0, false),
+            (Figure::OpsPerSecond, "ops/s", 400_000.0, true),
+            (Figure::OpsPerSecondOfTask, "ops/s", 100_000.0, true),
+        ] {
+            let measure = measure(figure, Clock::Ns);
+            assert_eq!(measure.unit(), unit);
+            assert!((measure.value(&row) - wanted).abs() < 1e-9 * wanted);
+            assert_eq!(measure.higher_is_better(), higher);
+        }
+    }
+
+    #[test]
+    fn instructions_never_become_a_rate_or_microseconds() {
+        for figure in [Figure::MicrosecondsPerOp, Figure::OpsPerSecondOfTask] {
+            let measure = measure(figure, Clock::Instructions);
+            assert_eq!(measure.unit(), "instructions/op");
+            assert!((measure.value(&row(5_000, 10, 4)) - 500.0).abs() < 1e-12);
+            assert!(!measure.higher_is_better());
+        }
+    }
+
+    #[test]
+    fn the_step_is_what_one_unit_of_the_clock_changes() {
+        let per_op = measure(Figure::TimePerOp, Clock::Ns);
+        assert!((per_op.step(&row(100, 8, 1)) - 0.125).abs() < 1e-12);
+        // 1e9 / 1000 less 1e9 / 1001.
+        let rate = measure(Figure::OpsPerSecond, Clock::Ns);
+        assert!((rate.step(&row(1000, 1, 1)) - 999.000_999).abs() < 1e-6);
+    }
+}
