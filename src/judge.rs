@@ -2,7 +2,7 @@
 
 use crate::gate::{Context, boots_distinct, check_all};
 use crate::model::analysis::{Analysis, Comparison, Verdict};
-use crate::model::case::{GateSection, WorkloadRole};
+use crate::model::case::{Boots, GateSection, WorkloadRole};
 use crate::model::evidence::Evidence;
 use crate::model::finding::{Finding, Outcome, Stage};
 use crate::model::identity::Reading;
@@ -27,12 +27,23 @@ pub fn analyze(evidence: &Evidence) -> Analysis {
     });
     let measured = measured_verdict(&comparisons, &evidence.plan.primary);
     let verdict = gated(&findings, measured, None);
+    let reason = reason(verdict, &findings, &comparisons, evidence);
+    if verdict == Verdict::Invalid {
+        // What a gate forbids to believe has no verdict of its own either.
+        for comparison in &mut comparisons {
+            comparison.verdict = Verdict::Invalid;
+        }
+    }
     let boots_fail = findings
         .iter()
         .any(|finding| finding.gate == boots_distinct::GATE && finding.outcome == Outcome::Fail);
     Analysis {
-        sentence: sentence(verdict, &findings, &comparisons, &evidence.plan.primary),
-        without_boots_distinct: boots_fail
+        sentence: sentence(verdict, &reason, &findings),
+        reason,
+        null_run: boots_fail && one_build(evidence),
+        // Only a declared null run fails this gate by construction; elsewhere it is a fault
+        // without which nothing "would be".
+        without_boots_distinct: (boots_fail && evidence.plan.boots == Boots::Same)
             .then(|| gated(&findings, measured, Some(boots_distinct::GATE))),
         environment: environment(evidence),
         canary_floors: floors.listed(),
@@ -138,14 +149,43 @@ fn gated(findings: &[Finding], measured: Verdict, without: Option<&str>) -> Verd
     }
 }
 
+/// Says whether every point recorded the same boot of the same kernel build.
+fn one_build(evidence: &Evidence) -> bool {
+    let mut boots = evidence.points.iter().map(|point| {
+        let identity = &point.counted()?.identity;
+        let kernel = &identity.kernel;
+        Some((
+            identity.boot_id.as_deref()?,
+            kernel.release.as_deref()?,
+            kernel.build_id.as_deref()?,
+        ))
+    });
+    let first = boots.next().flatten();
+    first.is_some() && boots.all(|other| other == first)
+}
+
 /// The verdict's sentence: what decided, and how many gates were not checked.
-fn sentence(
+fn sentence(verdict: Verdict, reason: &str, findings: &[Finding]) -> String {
+    let open = findings
+        .iter()
+        .filter(|finding| finding.outcome == Outcome::NotChecked)
+        .count();
+    let gates = match open {
+        0 => "every gate was checked".to_owned(),
+        1 => format!("1 of {} gates was NOT-CHECKED", findings.len()),
+        _ => format!("{open} of {} gates were NOT-CHECKED", findings.len()),
+    };
+    format!("{}: {reason}; {gates}", verdict.word())
+}
+
+/// What decided.
+fn reason(
     verdict: Verdict,
     findings: &[Finding],
     comparisons: &[Comparison],
-    primary: &str,
+    evidence: &Evidence,
 ) -> String {
-    let because = match verdict {
+    match verdict {
         Verdict::Invalid => {
             let gates: Vec<&str> = failing(findings, None)
                 .map(|finding| finding.gate.as_str())
@@ -159,24 +199,17 @@ fn sentence(
             "the child is better than every parent boot by the threshold or more, and the 95 % boot-level interval excludes 0".to_owned()
         }
         Verdict::NoMaterialChange => "the 90 % boot-level interval lies inside the margin".to_owned(),
-        Verdict::Inconclusive => inconclusive(comparisons, primary),
-    };
-    let open = findings
-        .iter()
-        .filter(|finding| finding.outcome == Outcome::NotChecked)
-        .count();
-    let gates = match open {
-        0 => "every gate was checked".to_owned(),
-        1 => format!("1 of {} gates was NOT-CHECKED", findings.len()),
-        _ => format!("{open} of {} gates were NOT-CHECKED", findings.len()),
-    };
-    format!("{}: {because}; {gates}", verdict.word())
+        Verdict::Inconclusive => inconclusive(comparisons, evidence),
+    }
 }
 
-fn inconclusive(comparisons: &[Comparison], primary: &str) -> String {
+/// Why nothing is decided, by implementation, and what would help where that is known.
+fn inconclusive(comparisons: &[Comparison], evidence: &Evidence) -> String {
     let primary: Vec<&Comparison> = comparisons
         .iter()
-        .filter(|comparison| comparison.workload == primary)
+        .filter(|comparison| {
+            comparison.workload == evidence.plan.primary && comparison.role == WorkloadRole::Target
+        })
         .collect();
     if primary.is_empty() {
         return "the primary workload has no complete sandwich; measure or ingest the missing points"
@@ -186,11 +219,68 @@ fn inconclusive(comparisons: &[Comparison], primary: &str) -> String {
         .iter()
         .any(|comparison| comparison.interval.is_none())
     {
-        return "without two boots of one kernel there is no boot-level interval; add boots to the order"
+        return "without two boots of one kernel, or without a spread, there is no boot-level interval; add boots to the order"
             .to_owned();
     }
-    "these boots do not decide between a change and boot noise; more boots of each kernel would narrow the interval"
-        .to_owned()
+    let thresholds = &evidence.plan.thresholds;
+    let mut said: Vec<(Vec<&str>, String)> = Vec::new();
+    for comparison in &primary {
+        let text = match comparison.verdict {
+            Verdict::Inconclusive => hindrances(comparison, thresholds).join(", "),
+            decided => format!("{} by itself", decided.word()),
+        };
+        let name = comparison.implementation.word();
+        match said.iter_mut().find(|(_, known)| *known == text) {
+            Some((names, _)) => names.push(name),
+            None => said.push((vec![name], text)),
+        }
+    }
+    let parts: Vec<String> = said
+        .iter()
+        .map(|(names, text)| format!("{}: {text}", names.join(" and ")))
+        .collect();
+    parts.join("; ")
+}
+
+/// What keeps one comparison from each verdict that its figures come near to.
+fn hindrances(comparison: &Comparison, thresholds: &GateSection) -> Vec<&'static str> {
+    let mut reasons = Vec::new();
+    match comparison.drift_max_pct {
+        None => reasons.push("the drift is not known"),
+        Some(drift) if drift > thresholds.drift_pct => {
+            reasons.push("boots of one kernel differ by more than the drift bound");
+        }
+        Some(_) => {}
+    }
+    match comparison.cv_max_pct {
+        None => reasons.push("the spread of the rounds is not known"),
+        Some(cv) if cv > thresholds.cv_pct => reasons.push("the CV is over its bound"),
+        Some(_) => {}
+    }
+    let crosses = comparison
+        .interval
+        .is_none_or(|interval| interval.low95_pct <= 0.0 && interval.high95_pct >= 0.0);
+    if crosses {
+        reasons.push(
+            "the 95 % boot-level interval includes 0 (more boots of each kernel would narrow it)",
+        );
+    }
+    let signal = thresholds.signal_pct;
+    let material = comparison.pair_min_pct >= signal || comparison.pair_max_pct <= -signal;
+    if !material {
+        reasons.push("a child boot differs from a parent boot by less than the signal");
+    }
+    match comparison.drop_first_pct {
+        None => reasons.push("drop-first is not known"),
+        Some(drop) if material && drop * comparison.delta_pct <= 0.0 => {
+            reasons.push("drop-first has not the same sign");
+        }
+        Some(_) => {}
+    }
+    if !material && !crosses {
+        reasons.push("the 90 % interval does not lie inside the margin");
+    }
+    reasons
 }
 
 #[cfg(test)]

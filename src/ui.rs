@@ -1,6 +1,7 @@
 //! What the user sees: data on stdout, everything else on stderr.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -27,6 +28,17 @@ pub struct Ui {
     pub quiet: bool,
 }
 
+/// The first error of stdout. Data is written in many places and decides nothing there.
+static OUTPUT_ERROR: OnceLock<std::io::Error> = OnceLock::new();
+
+/// Returns why data did not reach stdout; a reader that is gone is no error.
+#[must_use]
+pub fn output_error() -> Option<&'static std::io::Error> {
+    OUTPUT_ERROR
+        .get()
+        .filter(|error| error.kind() != std::io::ErrorKind::BrokenPipe)
+}
+
 /// Replaces what must not reach a terminal: controls but the line feed and tab.
 fn shown(text: &str) -> String {
     text.chars()
@@ -41,14 +53,17 @@ fn shown(text: &str) -> String {
 }
 
 impl Ui {
-    /// Writes data to stdout; a reader that is gone is no error.
+    /// Writes data to stdout; what went wrong is kept for [`output_error`].
     pub fn data(&self, text: &str) {
         let mut out = anstream::stdout();
-        let _ = out.write_all(shown(text).as_bytes());
-        if !text.ends_with('\n') {
-            let _ = out.write_all(b"\n");
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        let written = out
+            .write_all(shown(text).as_bytes())
+            .and_then(|()| out.write_all(end.as_bytes()))
+            .and_then(|()| out.flush());
+        if let Err(error) = written {
+            let _ = OUTPUT_ERROR.set(error);
         }
-        let _ = out.flush();
     }
 
     /// Writes a JSON value to stdout.

@@ -9,6 +9,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use common::{Answer, read_tree, reseal, run, text, write_tree};
@@ -150,11 +151,13 @@ fn each_forgery_under_right_digests_is_found() {
 
     // A row after the closing record.
     let late = rechained(&tree, |records| {
-        let row = records
+        let last = records.last().unwrap()[2].clone();
+        let mut row = records
             .iter()
             .find(|record| record[1] == "row")
             .unwrap()
             .clone();
+        row[2] = last;
         records.push(row);
     });
     let (verify, audit) = ask(folder, "late", &late);
@@ -174,8 +177,9 @@ fn each_forgery_under_right_digests_is_found() {
 
     // A second boot inside one file.
     let two_boots = rechained(&tree, |records| {
-        let open = records[0].clone();
         let at = records.len() / 2;
+        let mut open = records[0].clone();
+        open[2].clone_from(&records[at][2]);
         records.insert(at, open);
     });
     let (verify, audit) = ask(folder, "boots", &two_boots);
@@ -221,4 +225,117 @@ fn each_forgery_under_right_digests_is_found() {
     let (verify, audit) = ask(folder, "faster", &faster);
     assert!(verify.expect(1).said().contains("rows.tsv"));
     assert!(audit.expect(1).said().contains("CONTRADICTED"));
+}
+
+#[test]
+fn the_plan_the_journals_name_and_its_times_are_those_the_writer_makes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tree = measured(folder);
+
+    // The commits a case is about are part of the plan, too.
+    let mut other_change = tree.clone();
+    let case = format!(
+        "{}\n[change]\nparent = \"{}\"\nchild = \"{}\"\nsubject = \"x: y\"\n",
+        text(&tree, "data/case.toml"),
+        "1".repeat(40),
+        "2".repeat(40)
+    );
+    other_change.insert("data/case.toml".to_owned(), Entry::text(case));
+    let (verify, audit) = ask(folder, "change", &other_change);
+    assert!(verify.expect(2).said().contains("plan.json"));
+    audit.expect(2);
+
+    // Records that go back in time, and points in another order than the plan's.
+    let back = rechained(&tree, |records| records[2][2] = "1".to_owned());
+    let (verify, _) = ask(folder, "back", &back);
+    assert!(verify.expect(2).said().contains("after boot"));
+    let swapped = rechained(&tree, |records| {
+        for record in records.iter_mut().filter(|record| record.len() > 4) {
+            record[4] = match record[4].as_str() {
+                "parent-a" => "parent-b".to_owned(),
+                "parent-b" => "parent-a".to_owned(),
+                _ => continue,
+            };
+        }
+    });
+    let (verify, _) = ask(folder, "swapped", &swapped);
+    assert!(
+        verify
+            .expect(2)
+            .said()
+            .contains("the points in the order of the plan")
+    );
+
+    // A journal file under a name that the writer does not make.
+    let mut renamed = tree.clone();
+    let path = tree
+        .keys()
+        .find(|path| path.starts_with("data/journal/"))
+        .unwrap();
+    let journal = renamed.remove(path).unwrap();
+    renamed.insert("data/journal/0001-Look_HERE.tsv".to_owned(), journal);
+    let (verify, _) = ask(folder, "renamed", &renamed);
+    assert!(verify.expect(2).said().contains("0001-"));
+}
+
+#[test]
+fn files_that_no_claim_stands_in_are_compared_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tree = measured(folder);
+
+    // Files that no claim stands in, but that people read.
+    for (name, path, from, to, code) in [
+        (
+            "identifier",
+            "bag-info.txt",
+            "External-Identifier: small",
+            "External-Identifier: other",
+            1,
+        ),
+        (
+            "agent",
+            "bag-info.txt",
+            "Bag-Software-Agent: regbundle",
+            "Bag-Software-Agent: trusted",
+            1,
+        ),
+        (
+            "writer",
+            "claims.json",
+            "\"tool\": \"regbundle ",
+            "\"tool\": \"trusted ",
+            1,
+        ),
+        (
+            "tool",
+            "data/tool.json",
+            "\"tool\": \"regbundle ",
+            "\"tool\": \"[regbundle](http://x) ",
+            2,
+        ),
+        (
+            "date",
+            "data/tool.json",
+            "\"date_seconds\": ",
+            "\"date_seconds\": 99999999",
+            2,
+        ),
+    ] {
+        let mut other = tree.clone();
+        let changed = text(&tree, path).replacen(from, to, 1);
+        assert_ne!(changed, text(&tree, path), "{name}");
+        other.insert(path.to_owned(), Entry::text(changed));
+        let (verify, audit) = ask(folder, name, &other);
+        assert!(verify.expect(code).said().contains(path), "{name}");
+        assert!(audit.expect(code).said().contains(path), "{name}");
+    }
+    ask(folder, "mode", &tree);
+    let readme = folder.join("mode/README.md");
+    fs::set_permissions(&readme, fs::Permissions::from_mode(0o755)).unwrap();
+    let verify = run([Path::new("verify"), &folder.join("mode")]);
+    let audit = run([Path::new("audit"), &folder.join("mode")]);
+    assert!(verify.expect(1).said().contains("executable"));
+    assert!(audit.expect(1).said().contains("executable"));
 }

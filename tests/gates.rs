@@ -63,7 +63,9 @@ fn quiet_evidence_passes_every_gate_and_no_gate_is_missing() {
             "ops-equal",
             "semantics-clean",
             "cpu-pinned",
+            "tasks-within-cpus",
             "boots-distinct",
+            "attempts-fresh",
             "kernel-expected",
             "program-equal",
             "plan-before-rows",
@@ -391,6 +393,97 @@ fn boots_distinct_fails_when_two_points_share_a_boot() {
     // An unknown boot does not hide a shared one.
     attempt(&mut unknown, 2).identity.boot_id = Some("boot-1".to_owned());
     assert_eq!(outcome(&unknown, gate), Fail);
+}
+
+// kernel-expected
+
+// attempts-fresh
+
+#[test]
+fn attempts_fresh_fails_when_a_point_is_redone_in_the_boot_of_an_attempt_that_did_not_finish() {
+    let mut evidence = quiet();
+    assert!(
+        ask(&evidence, "attempts-fresh")
+            .reason
+            .contains("first attempt")
+    );
+    let mut aborted = attempt(&mut evidence, 1).clone();
+    aborted.finished = false;
+    let rows: usize = aborted
+        .segments
+        .iter()
+        .map(|segment| segment.rows.len())
+        .sum();
+    evidence.points[1].attempts.insert(0, aborted);
+    attempt(&mut evidence, 1).number = 2;
+    let finding = ask(&evidence, "attempts-fresh");
+    assert_eq!(finding.outcome, Fail);
+    assert!(
+        finding.reason.contains(&format!("the {rows} rows")),
+        "{}",
+        finding.reason
+    );
+    assert_eq!(analyze(&evidence).verdict, Verdict::Invalid);
+    // A fresh boot is what the rule wants; the rows that do not count are still said.
+    attempt(&mut evidence, 1).identity.boot_id = Some("fresh".to_owned());
+    let finding = ask(&evidence, "attempts-fresh");
+    assert_eq!(finding.outcome, Pass);
+    assert!(
+        finding.reason.contains("attempt 2 counts"),
+        "{}",
+        finding.reason
+    );
+    attempt(&mut evidence, 1).identity.boot_id = None;
+    assert_eq!(outcome(&evidence, "attempts-fresh"), NotChecked);
+}
+
+#[test]
+fn attempts_fresh_is_open_for_ingested_rows() {
+    let mut evidence = quiet();
+    attempt(&mut evidence, 0).ingested = true;
+    assert_eq!(outcome(&evidence, "attempts-fresh"), NotChecked);
+}
+
+// tasks-within-cpus
+
+#[test]
+fn tasks_within_cpus_fails_on_one_task_too_many_unless_the_plan_asks_for_it() {
+    let crowd = |tasks: u64| {
+        let mut evidence = quiet();
+        each_row(&mut evidence, |row| {
+            row.counters.push(("tasks".to_owned(), tasks));
+            row.counters.push(("task_cpus".to_owned(), 2));
+        });
+        evidence
+    };
+    assert_eq!(outcome(&crowd(2), "tasks-within-cpus"), Pass);
+    let mut evidence = crowd(3);
+    let finding = ask(&evidence, "tasks-within-cpus");
+    assert_eq!(finding.outcome, Fail);
+    assert!(
+        finding.reason.contains("3 tasks on 2 CPUs"),
+        "{}",
+        finding.reason
+    );
+    evidence.plan.workloads[0]
+        .params
+        .insert("oversubscribe".to_owned(), 1);
+    let finding = ask(&evidence, "tasks-within-cpus");
+    assert_eq!(finding.outcome, Pass);
+    assert!(
+        finding.reason.contains("asked for by the plan"),
+        "{}",
+        finding.reason
+    );
+}
+
+#[test]
+fn tasks_within_cpus_is_open_where_rows_have_no_counters() {
+    let mut evidence = quiet();
+    for index in 0..3 {
+        stream(&mut evidence, index).counters.clear();
+    }
+    assert_eq!(outcome(&evidence, "tasks-within-cpus"), NotChecked);
 }
 
 // kernel-expected

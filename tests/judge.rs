@@ -12,7 +12,7 @@ use evidence::{BOTH, PCP, attempt, each_row, evidence, flat, stream};
 use proptest::prelude::{ProptestConfig, Strategy, prop, prop_assert, prop_assert_eq, proptest};
 use regbundle::judge::analyze;
 use regbundle::model::analysis::{Comparison, Verdict};
-use regbundle::model::case::Implementation;
+use regbundle::model::case::{Boots, Implementation};
 use regbundle::model::evidence::Evidence;
 use regbundle::model::plan::Role;
 use regbundle::model::row::Metric;
@@ -86,8 +86,16 @@ fn a_failing_validity_gate_is_invalid_and_boots_distinct_is_shown_apart() {
     attempt(&mut shared, 1).identity.boot_id = Some("boot-1".to_owned());
     let analysis = analyze(&shared);
     assert_eq!(analysis.verdict, Verdict::Invalid);
-    assert_eq!(analysis.without_boots_distinct, Some(Verdict::Regression));
     assert!(analysis.sentence.contains("boots-distinct"));
+    assert_eq!(analysis.without_boots_distinct, None);
+    assert_eq!(analysis.comparisons[0].verdict, Verdict::Invalid);
+    assert!(!analysis.null_run);
+    // Only a plan that declares a null run says what the figures alone would be.
+    shared.plan.boots = Boots::Same;
+    assert_eq!(
+        analyze(&shared).without_boots_distinct,
+        Some(Verdict::Regression)
+    );
     // Another failing gate beside it: still INVALID without this one.
     stream(&mut shared, 1).announced = None;
     assert_eq!(
@@ -98,6 +106,52 @@ fn a_failing_validity_gate_is_invalid_and_boots_distinct_is_shown_apart() {
         analyze(&flat(100_000, 110_000, 100_100)).without_boots_distinct,
         None
     );
+}
+
+#[test]
+fn a_null_run_is_one_boot_of_one_recorded_build_at_every_point() {
+    let mut one = flat(100_000, 100_100, 100_000);
+    for index in 0..3 {
+        let identity = &mut attempt(&mut one, index).identity;
+        identity.boot_id = Some("boot-1".to_owned());
+        identity.kernel.release = Some("6.1".to_owned());
+        identity.kernel.build_id = Some("id".to_owned());
+    }
+    assert!(analyze(&one).null_run);
+    attempt(&mut one, 1).identity.kernel.build_id = Some("another".to_owned());
+    assert!(!analyze(&one).null_run);
+    attempt(&mut one, 1).identity.kernel.build_id = None;
+    assert!(!analyze(&one).null_run);
+}
+
+#[test]
+fn an_inconclusive_sentence_names_what_hindered_and_nothing_else() {
+    let reason = |evidence: &Evidence| {
+        let analysis = analyze(evidence);
+        assert_eq!(analysis.verdict, Verdict::Inconclusive);
+        analysis.reason
+    };
+    let drifting = reason(&flat(100_000, 200_000, 103_000));
+    assert!(drifting.contains("drift bound"), "{drifting}");
+    assert!(!drifting.contains("includes 0"), "{drifting}");
+    let rounds = |elapsed| vec![elapsed; 4];
+    let mut two = evidence(
+        &PCP,
+        &[rounds(100_000), rounds(110_000), rounds(100_100)],
+        &BOTH,
+    );
+    for row in &mut attempt(&mut two, 1).segments[1].rows {
+        if let Metric::Elapsed { elapsed, .. } = &mut row.metric {
+            *elapsed = 102_000;
+        }
+    }
+    let disagree = reason(&two);
+    assert!(
+        disagree.contains("formal: REGRESSION by itself"),
+        "{disagree}"
+    );
+    assert!(disagree.contains("standalone: "), "{disagree}");
+    assert!(disagree.contains("less than the signal"), "{disagree}");
 }
 
 #[test]

@@ -14,8 +14,9 @@ use proptest::prelude::{
     Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
 use proptest::sample::Index;
+use regbundle::TOOL;
 use regbundle::audit::own_tree::audit_tree;
-use regbundle::bundle::assemble::{derive, inputs};
+use regbundle::bundle::assemble::{bag_info, derive, inputs};
 use regbundle::bundle::{check, seal};
 use regbundle::input::case::{plan_of, read_case};
 use regbundle::input::evidence::{fold, read_plan};
@@ -139,10 +140,10 @@ fn bundle() -> &'static Tree {
     BUNDLE.get_or_init(|| {
         let files = evidence_files();
         let (evidence, _) = fold(&files).unwrap();
-        let mut content = inputs(&case(), &evidence, &files, "regbundle", 1_700_000_000).unwrap();
+        let mut content = inputs(&case(), &evidence, &files, TOOL, 1_700_000_000).unwrap();
         let derived = derive(&content).unwrap();
+        let info = bag_info(&derived);
         content.extend(derived.files);
-        let info = [("Bagging-Date".to_owned(), "2023-11-14".to_owned())];
         seal(&content, &info).unwrap()
     })
 }
@@ -247,7 +248,7 @@ fn field() -> impl Strategy<Value = String> {
 }
 
 fn line() -> impl Strategy<Value = String> {
-    "[A-Za-zäµ\"'\\\\#\\[\\]=:.][A-Za-z0-9äµ\"'\\\\ #\\[\\]=:.,-]{0,40}"
+    "[A-Za-zäµ][A-Za-z0-9äµ\"'\\\\ #\\[\\]=:.,-]{0,40}"
 }
 
 fn kinds() -> impl Strategy<Value = RecordKind> {

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::figures::{Tables, recompute};
 use super::{Answer, Audit, ClaimVerdict};
 use crate::bundle::assemble::{AssembleError, Derived, derive};
-use crate::bundle::compare::reproducer_faults;
+use crate::bundle::compare::{reproducer_faults, tag_faults};
 use crate::model::claim::{CLAIMS_FORMAT, Claim, Claims};
 use crate::model::finding::Outcome;
 use crate::model::shown::printable;
@@ -59,6 +59,26 @@ pub fn audit_tree(tree: &Tree) -> Result<Audit, AuditError> {
             claimed: "the measured source".to_owned(),
             recomputed: Some(printable(&fault, 400)),
             definition: "digest in the journal".to_owned(),
+            missing: None,
+        });
+    }
+    let mut faults = tag_faults(tree, &derived);
+    if claims.tool != derived.tool.tool {
+        faults.push(format!(
+            "claims.json: found the tool `{}`, wanted `{}` as in data/tool.json",
+            printable(&claims.tool, 60),
+            derived.tool.tool
+        ));
+    }
+    for fault in faults {
+        audit.answers.push(Answer {
+            id: "tag-files".to_owned(),
+            place: fault.split(':').next().unwrap_or_default().to_owned(),
+            quote: "the file says what the inputs say".to_owned(),
+            verdict: ClaimVerdict::Contradicted,
+            claimed: "the same".to_owned(),
+            recomputed: Some(printable(&fault, 400)),
+            definition: "regeneration".to_owned(),
             missing: None,
         });
     }
@@ -339,6 +359,12 @@ fn remarks(derived: &Derived, audit: &mut Audit) {
         derived.analysis.environment,
         derived.evidence.points.len()
     ));
+    for torn in &derived.evidence.torn {
+        audit.remarks.push(format!(
+            "the journal has a torn tail, passed over: {}",
+            printable(torn, 120)
+        ));
+    }
     for finding in &derived.analysis.findings {
         if finding.outcome == Outcome::Fail {
             audit.remarks.push(format!(

@@ -16,6 +16,7 @@ use crate::model::analysis::Analysis;
 use crate::model::case::Case;
 use crate::model::claim::{CLAIMS_FORMAT, Claim, Claims};
 use crate::model::evidence::Evidence;
+use crate::model::shown::printable;
 use crate::model::tree::{Entry, Tree};
 use crate::render::analysis::{comparison_tsv, gates_tsv, points_tsv, to_json};
 use crate::render::context::{Links, Sources, context};
@@ -178,6 +179,29 @@ fn pretty(value: &impl Serialize) -> String {
     text
 }
 
+/// Says whether a text names this program and a version, and nothing that a reader of
+/// Markdown or a terminal would take for something else.
+fn is_tool(text: &str) -> bool {
+    let version = text.strip_prefix("regbundle ").unwrap_or_default();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+');
+    (1..=40).contains(&version.len()) && version.bytes().all(plain)
+}
+
+/// Returns the pairs of `bag-info.txt` before the payload's size.
+#[must_use]
+pub fn bag_info(derived: &Derived) -> [(String, String); 3] {
+    let date = jiff::Timestamp::from_second(derived.tool.date_seconds)
+        .unwrap_or_default()
+        .strftime("%Y-%m-%d")
+        .to_string();
+    [
+        ("Bagging-Date", date),
+        ("Bag-Software-Agent", derived.tool.tool.clone()),
+        ("External-Identifier", derived.case.id.clone()),
+    ]
+    .map(|(label, value)| (label.to_owned(), value))
+}
+
 /// Says whether a path of a tree is an input.
 #[must_use]
 pub fn is_input(path: &str) -> bool {
@@ -212,6 +236,16 @@ pub fn derive(tree: &Tree) -> Result<Derived, AssembleError> {
         return Err(AssembleError::Input {
             path: "data/tool.json".to_owned(),
             message: format!("found format {}, wanted {TOOL_FORMAT}", tool.format),
+        });
+    }
+    if !is_tool(&tool.tool) || jiff::Timestamp::from_second(tool.date_seconds).is_err() {
+        return Err(AssembleError::Input {
+            path: "data/tool.json".to_owned(),
+            message: format!(
+                "found the tool `{}` and the date {}, wanted `regbundle VERSION` and seconds since 1970",
+                printable(&tool.tool, 60),
+                tool.date_seconds
+            ),
         });
     }
     // An older format is known and its texts are left unchecked; any other number would

@@ -1,7 +1,9 @@
 //! Verification: a tree against what follows from its own inputs.
 
-use super::assemble::{AssembleError, Derived, derive, is_input};
+use super::assemble::{AssembleError, Derived, bag_info, derive, is_input};
+use super::{INFO, OXUM};
 use crate::model::digest::sha256_hex;
+use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::render::template::TEMPLATE_FORMAT;
 use crate::workload::declaration::split_scenario;
@@ -58,6 +60,34 @@ pub fn reproducer_faults(tree: &Tree, derived: &Derived) -> Vec<String> {
     faults
 }
 
+/// Compares `bag-info.txt` and the modes of files with what bundling writes.
+#[must_use]
+pub fn tag_faults(tree: &Tree, derived: &Derived) -> Vec<String> {
+    let mut faults = Vec::new();
+    let text = tree
+        .get(INFO)
+        .map(|entry| String::from_utf8_lossy(&entry.bytes));
+    let found: Vec<&str> = text
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter(|line| !line.starts_with(OXUM))
+        .collect();
+    let wanted = bag_info(derived).map(|(label, value)| format!("{label}: {value}"));
+    if found != wanted {
+        faults.push(format!(
+            "{INFO}: found `{}`, wanted `{}` as follows from data/tool.json and data/case.toml",
+            printable(&found.join("; "), 200),
+            wanted.join("; ")
+        ));
+    }
+    // On a file system without modes every file looks executable: that says nothing.
+    let modes = tree.values().any(|entry| !entry.executable);
+    for (path, _) in tree.iter().filter(|(_, entry)| modes && entry.executable) {
+        faults.push(format!("{path}: is executable, no file of a bundle is"));
+    }
+    faults
+}
+
 /// Computes the derived files again and compares them.
 ///
 /// # Errors
@@ -83,6 +113,7 @@ pub fn verify(tree: &Tree) -> Result<Verification, AssembleError> {
         }
     }
     differing.extend(reproducer_faults(tree, &derived));
+    differing.extend(tag_faults(tree, &derived));
     for path in tree.keys() {
         let known = is_input(path)
             || derived.files.contains_key(path)

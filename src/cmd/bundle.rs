@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::load_evidence;
-use crate::bundle::assemble::{Derived, derive, inputs};
+use crate::bundle::assemble::{Derived, bag_info, derive, inputs};
 use crate::bundle::{bundle_id, seal};
 use crate::cli::BundleArgs;
 use crate::edge::host::private_names;
@@ -34,17 +34,7 @@ pub(crate) fn assemble(case: &Path) -> Result<Assembled, CommandError> {
     let mut content = inputs(&case, &evidence, &loaded.files, crate::TOOL, seconds)?;
     let derived = derive(&content)?;
     content.extend(derived.files.clone());
-    let date = jiff::Timestamp::from_second(seconds)
-        .unwrap_or_default()
-        .strftime("%Y-%m-%d")
-        .to_string();
-    let info = [
-        ("Bagging-Date", date),
-        ("Bag-Software-Agent", crate::TOOL.to_owned()),
-        ("External-Identifier", loaded.case.id.clone()),
-    ]
-    .map(|(label, value)| (label.to_owned(), value));
-    let tree = seal(&content, &info)?;
+    let tree = seal(&content, &bag_info(&derived))?;
     let id = bundle_id(&tree).unwrap_or_default();
     Ok(Assembled { tree, id, derived })
 }

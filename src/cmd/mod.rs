@@ -28,7 +28,7 @@ use crate::model::case::Case;
 use crate::model::evidence::Evidence;
 use crate::model::plan::Plan;
 use crate::model::tree::Tree;
-use crate::ui::Ui;
+use crate::ui::{Ui, output_error};
 
 /// Parses the command line and runs the command.
 #[must_use]
@@ -51,7 +51,15 @@ pub fn main() -> ExitCode {
         quiet: cli.quiet,
     };
     match dispatch(&cli.command, &ui) {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => match output_error() {
+            None => ExitCode::from(code),
+            Some(error) => {
+                ui.error(&format!(
+                    "regbundle: stdout could not be written: {error}; what was printed is not whole"
+                ));
+                ExitCode::from(exit::USAGE)
+            }
+        },
         Err(error) => {
             ui.error(&format!("regbundle: {error}"));
             ExitCode::from(error.exit_code())
@@ -133,8 +141,14 @@ fn same_plan(found: &Plan, wanted: &Plan, file: &str) -> Result<(), CommandError
     let (mut found, mut wanted) = (value(found), value(wanted));
     let mut key = String::new();
     while let Some(next) = differing_key(&found, &wanted) {
-        found = found.get(&next).cloned().unwrap_or_default();
-        wanted = wanted.get(&next).cloned().unwrap_or_default();
+        let take = |value: &serde_json::Value| match next.parse::<usize>() {
+            Ok(index) => value.get(index).cloned(),
+            Err(_) => value.get(&next).cloned(),
+        };
+        (found, wanted) = (
+            take(&found).unwrap_or_default(),
+            take(&wanted).unwrap_or_default(),
+        );
         if key.is_empty() {
             key.push_str(case_key(&next));
         } else {
@@ -150,8 +164,14 @@ fn same_plan(found: &Plan, wanted: &Plan, file: &str) -> Result<(), CommandError
     })
 }
 
-/// Returns the first key under which two objects differ; `None` when they are no objects.
+/// Returns the first key, or index of lists of one length, under which two values differ;
+/// `None` when there is none to go down.
 fn differing_key(found: &serde_json::Value, wanted: &serde_json::Value) -> Option<String> {
+    if let (Some(found), Some(wanted)) = (found.as_array(), wanted.as_array()) {
+        let same_length = found.len() == wanted.len();
+        let index = found.iter().zip(wanted).position(|(one, two)| one != two);
+        return index.filter(|_| same_length).map(|index| index.to_string());
+    }
     let (found, wanted) = (found.as_object()?, wanted.as_object()?);
     wanted
         .keys()
@@ -164,6 +184,8 @@ fn differing_key(found: &serde_json::Value, wanted: &serde_json::Value) -> Optio
 fn case_key(key: &str) -> &str {
     match key {
         "case_id" => "id",
+        "cpu" => "machine.cpu",
+        "point_seconds" => "plan.point_seconds",
         "points" => "plan.order",
         "boots" => "plan.boots",
         "warmup_rounds" => "plan.warmup_rounds",

@@ -3,6 +3,7 @@
 //! Each answers PASS, FAIL or NOT-CHECKED with its reason; none is skipped. What a
 //! machine does not expose is NOT-CHECKED, never PASS. Pure: no input or output.
 
+pub mod attempts_fresh;
 pub mod boots_distinct;
 pub mod clean_rounds;
 pub mod clocks_equal;
@@ -17,6 +18,7 @@ pub mod rows_complete;
 pub mod semantics_clean;
 pub mod settings_equal;
 pub mod signal_bound;
+pub mod tasks_within_cpus;
 
 use crate::model::analysis::Comparison;
 use crate::model::case::{Implementation, WorkloadRole};
@@ -40,14 +42,16 @@ pub struct Context<'a> {
 type Gate = fn(&Context<'_>) -> Vec<Finding>;
 
 /// Every gate, in the order of the output.
-const GATES: [Gate; 14] = [
+const GATES: [Gate; 16] = [
     rows_complete::check,
     clean_rounds::check,
     clocks_equal::check,
     ops_equal::check,
     semantics_clean::check,
     cpu_pinned::check,
+    tasks_within_cpus::check,
     boots_distinct::check,
+    attempts_fresh::check,
     kernel_expected::check,
     settings_equal::check,
     program_equal::check,

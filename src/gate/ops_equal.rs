@@ -1,10 +1,15 @@
 //! `ops-equal`: a round of one workload and implementation has the same ops at all points.
+//!
+//! Where a round is a window of time and its ops are what came of it, the tasks are
+//! compared instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Context, finding, listed};
 use crate::model::finding::{Finding, Outcome, Stage};
 use crate::model::row::Metric;
+use crate::workload::declaration::{Figure, TASKS};
+use crate::workload::registry;
 
 const GATE: &str = "ops-equal";
 
@@ -21,7 +26,19 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
         .flat_map(|attempt| &attempt.segments);
     for segment in segments {
         let name = (segment.workload.as_str(), segment.implementation.word());
+        let windowed = registry::declaration(&segment.workload)
+            .is_some_and(|known| known.figure == Figure::OpsPerSecondOfTask);
         for row in &segment.rows {
+            if windowed {
+                let tasks = row.counters.iter().find(|(known, _)| known == TASKS);
+                match tasks {
+                    Some((_, tasks)) => {
+                        ops.entry(name).or_default().insert(*tasks);
+                    }
+                    None => without += 1,
+                }
+                continue;
+            }
             match row.metric {
                 Metric::Elapsed { ops: count, .. }
                 | Metric::PerOp {
@@ -44,7 +61,7 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     let (outcome, reason) = if !mixed.is_empty() {
         (
             Outcome::Fail,
-            format!("ops per round differ: {}", listed(&mixed)),
+            format!("the work of a round differs: {}", listed(&mixed)),
         )
     } else if without > 0 {
         (Outcome::NotChecked, format!("no ops in {without} rows"))

@@ -122,9 +122,12 @@ impl Checker<'_> {
             );
         }
         self.line("title", &case.title)?;
-        self.line("scope.statement", &case.scope.statement)?;
+        self.body("scope.statement", &case.scope.statement)?;
+        for text in &case.scope.not_claimed {
+            self.body("scope.not_claimed", text)?;
+        }
         if let Some(question) = &case.question {
-            self.line("question", question)?;
+            self.body("question", question)?;
         }
         self.change()?;
         self.plan()?;
@@ -136,8 +139,8 @@ impl Checker<'_> {
 
     /// A text that ends up in headers and tables must be one line without controls.
     fn line(&self, key: &str, text: &str) -> Result<(), CaseError> {
-        if text.trim().is_empty() {
-            return self.value(key, "an empty text", "one line of text");
+        if !text.chars().any(char::is_alphanumeric) {
+            return self.value(key, "a text without a letter or digit", "one line of text");
         }
         if text.chars().count() > LONGEST_LINE {
             return self.value(
@@ -153,6 +156,15 @@ impl Checker<'_> {
                 "a text without that word: the mail's own lines are the only commands to the bot",
             );
         }
+        for template in ["*** SUBJECT HERE ***", "*** BLURB HERE ***"] {
+            if text.contains(template) {
+                return self.value(
+                    key,
+                    format!("`{template}`"),
+                    "a text of your own: git send-email refuses that one",
+                );
+            }
+        }
         if let Some(odd) = text.chars().find(|c| !crate::model::shown::is_shown(*c)) {
             return self.value(
                 key,
@@ -161,6 +173,22 @@ impl Checker<'_> {
             );
         }
         Ok(())
+    }
+
+    /// A text of the body, where a fold can bring any word to the start of a line.
+    fn body(&self, key: &str, text: &str) -> Result<(), CaseError> {
+        self.line(key, text)?;
+        match trailer(text) {
+            None => Ok(()),
+            Some(word) => self.value(
+                key,
+                format!(
+                    "`{}` before an address",
+                    crate::model::shown::printable(word, 60)
+                ),
+                "a text without `Word: … user@host`: mail tools collect such lines as trailers",
+            ),
+        }
     }
 
     fn change(&self) -> Result<(), CaseError> {
@@ -187,13 +215,11 @@ impl Checker<'_> {
             );
         }
         self.line("change.subject", &change.subject)?;
-        for (key, text) in [
-            ("change.author", &change.author),
-            ("change.summary", &change.summary),
-        ] {
-            if let Some(text) = text {
-                self.line(key, text)?;
-            }
+        if let Some(author) = &change.author {
+            self.line("change.author", author)?;
+        }
+        if let Some(summary) = &change.summary {
+            self.body("change.summary", summary)?;
         }
         for function in &change.functions {
             self.line("change.functions", function)?;
@@ -320,7 +346,7 @@ impl Checker<'_> {
             ("machine.description", &machine.description),
         ] {
             if let Some(text) = text {
-                self.line(key, text)?;
+                self.body(key, text)?;
             }
         }
         Ok(())
@@ -387,6 +413,33 @@ fn is_commit(text: &str) -> bool {
             .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Returns the word that would make a line a trailer: `Word:` with an address after it.
+fn trailer(text: &str) -> Option<&str> {
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(": ") {
+        let word = before.rsplit(' ').next().unwrap_or_default();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if !word.is_empty() && word.bytes().all(plain) && after.contains('@') {
+            return Some(word);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// Says whether a text is the host of an address: labels of letters, digits and `-`.
+fn is_host(text: &str) -> bool {
+    text.len() <= 253
+        && text.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        })
+}
+
 /// Says whether a text is a mail address with or without a name.
 fn is_address(text: &str) -> bool {
     let address = match text.split_once('<') {
@@ -403,7 +456,8 @@ fn is_address(text: &str) -> bool {
                     byte.is_ascii_alphanumeric() || b".!#$%&'*+/=?^_`{|}~-".contains(&byte)
                 })
         };
-        atom(user) && atom(host)
+        let dotted = |part: &str| part.split('.').all(|piece| !piece.is_empty());
+        atom(user) && dotted(user) && is_host(host)
     })
 }
 
@@ -491,8 +545,45 @@ role = "target"
     fn addresses_are_checked() {
         assert!(is_address("A B <a@example.org>"));
         assert!(is_address("a@example.org"));
-        for bad in ["a", "a@", "A <a@example.org", "a b@example.org", "a@x, b@y"] {
+        for bad in [
+            "a",
+            "a@",
+            "A <a@example.org",
+            "a b@example.org",
+            "a@x, b@y",
+            "a@exa/mple.org",
+            "a@example..org",
+            "a@-example.org",
+            "a@example.org%b",
+            ".a@example.org",
+        ] {
             assert!(!is_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_a_mail_tool_would_collect_as_a_trailer_is_refused() {
+        for (text, word) in [
+            ("Reviewed-by: A <a@example.org>", Some("Reviewed-by")),
+            ("so: Tested-by: A <a@example.org>", Some("so")),
+            ("mm: a word", None),
+            ("see a@example.org: it says", None),
+            ("io_uring/futex: ask a@example.org", None),
+        ] {
+            assert_eq!(trailer(text), word, "{text}");
+        }
+        let message = message(&CASE.replace("statement = \"s\"", "statement = \"Acked-by: a@b\""));
+        assert!(
+            message.contains("`scope.statement`") && message.contains("Acked-by"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_text_that_says_nothing_or_that_send_email_refuses_is_refused() {
+        for title in [":", " ", "*** SUBJECT HERE ***", "a\u{2060}b"] {
+            let message = message(&CASE.replace("title = \"t\"", &format!("title = \"{title}\"")));
+            assert!(message.contains("`title`"), "{message}");
         }
     }
 }

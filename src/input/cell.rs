@@ -63,7 +63,8 @@ pub fn decimal(text: &str, place: &str, column: &str) -> Result<f64, CellError> 
     };
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     // 2^53 has 16 digits: more could not be told apart afterwards.
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || unsigned.len() > 30 {
+    let padded = whole.len() > 1 && whole.starts_with('0');
+    if whole.is_empty() || padded || !digits(whole) || !digits(fraction) || unsigned.len() > 30 {
         return Err(error());
     }
     text.parse().map_err(|_| error())
@@ -103,7 +104,7 @@ mod tests {
             assert_eq!(error.place, "f:7", "{bad}");
         }
         for bad in [
-            "", "NaN", "inf", "1e999", "0x10", "1,5", "+5", ".5", "5.", "--5", "1.2.3",
+            "", "NaN", "inf", "1e999", "0x10", "1,5", "+5", ".5", "5.", "--5", "1.2.3", "01.5",
         ] {
             assert!(decimal(bad, "f:7", "x").is_err(), "{bad}");
         }

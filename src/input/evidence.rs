@@ -17,12 +17,15 @@ use crate::model::identity::BootIdentity;
 use crate::model::journal::{JournalError, Record, RecordKind, read_journal};
 use crate::model::plan::{PLAN_FORMAT, Plan};
 use crate::model::protocol::Clock;
+use crate::model::shown::printable;
 use crate::model::tree::{Entry, Tree};
 
 /// Folder of the journals, relative to a case.
 pub const JOURNAL_FOLDER: &str = "journal/";
 /// First field of a `boot-open` record: version of the records' fields.
 pub const JOURNAL_FORMAT: &str = "1";
+/// The last second of the year 9999, since 1970: later ones have no date of four digits.
+const LAST_SECOND: i64 = 253_402_300_799;
 /// The plan, relative to a case.
 pub const PLAN_FILE: &str = "plan.json";
 
@@ -119,6 +122,7 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
         ingested_identities: BTreeMap::new(),
         closed: false,
         file_rows: 0,
+        boottime_ns: 0,
     };
     let mut end = ChainEnd {
         hash: sha256_hex_128(plan_bytes),
@@ -128,6 +132,7 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
         if !path.starts_with(JOURNAL_FOLDER) {
             break;
         }
+        journal_name(path, end.openings + 1)?;
         let reading = read_journal(path, &entry.bytes, &end.hash)?;
         if let Some(last) = reading.records.last() {
             end.hash.clone_from(&last.hash);
@@ -141,12 +146,13 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
         state.streams.clear();
         state.closed = false;
         state.file_rows = 0;
+        state.boottime_ns = 0;
         for (line, record) in (1..).zip(&reading.records) {
             state.apply(record, path, line)?;
         }
     }
     state.evidence.torn.clone_from(&end.torn);
-    state.attach_identities();
+    state.attach_identities()?;
     Ok((state.evidence, end))
 }
 
@@ -195,6 +201,8 @@ struct State<'a> {
     closed: bool,
     /// Rows of the file being read.
     file_rows: u64,
+    /// When its last record was written, nanoseconds since boot.
+    boottime_ns: u64,
 }
 
 impl State<'_> {
@@ -207,6 +215,14 @@ impl State<'_> {
                 "boot-open as the first record",
             ));
         }
+        if record.boottime_ns < self.boottime_ns {
+            return Err(order(
+                &place,
+                &format!("a record {} ns after boot", record.boottime_ns),
+                &format!("{} or later, as the record before it", self.boottime_ns),
+            ));
+        }
+        self.boottime_ns = record.boottime_ns;
         if self.closed {
             return Err(order(
                 &place,
@@ -228,10 +244,15 @@ impl State<'_> {
         }
     }
 
-    fn take_time(&mut self, seconds: &str) {
-        if let Ok(seconds) = seconds.parse::<i64>() {
-            self.evidence.last_seconds = self.evidence.last_seconds.max(seconds);
-        }
+    fn take_time(&mut self, text: &str, place: &str) -> Result<(), EvidenceError> {
+        // A date that cannot be written must not become another one in a mail.
+        let seconds = text
+            .parse::<i64>()
+            .ok()
+            .filter(|seconds| (0..=LAST_SECOND).contains(seconds))
+            .ok_or_else(|| order(place, text, "seconds since 1970, before the year 10000"))?;
+        self.evidence.last_seconds = self.evidence.last_seconds.max(seconds);
+        Ok(())
     }
 
     fn boot_close(&mut self, record: &Record, place: &str) -> Result<(), EvidenceError> {
@@ -243,7 +264,7 @@ impl State<'_> {
                 &format!("{rows}, as many as the file holds"),
             ));
         }
-        self.take_time(record.field(1));
+        self.take_time(record.field(1), place)?;
         self.closed = true;
         Ok(())
     }
@@ -263,7 +284,7 @@ impl State<'_> {
                 &format!("format {JOURNAL_FORMAT}"),
             ));
         }
-        self.take_time(record.field(1));
+        self.take_time(record.field(1), place)?;
         self.identity = serde_json::from_str(record.field(3)).map_err(|error| {
             order(
                 place,
@@ -416,6 +437,14 @@ impl State<'_> {
                     "a point of the plan",
                 )
             })?;
+        let mut before = self.evidence.points.iter().take(index);
+        if let Some(open) = before.find(|point| point.counted().is_none()) {
+            return Err(order(
+                place,
+                &format!("`{label}` begun while `{}` is not finished", open.label),
+                "the points in the order of the plan",
+            ));
+        }
         let identity = self.identity.clone();
         if let Some(point) = self.evidence.points.get_mut(index) {
             if point.counted().is_some() {
@@ -557,18 +586,42 @@ impl State<'_> {
     }
 
     /// Gives ingested points the identity that a table states for them.
-    fn attach_identities(&mut self) {
+    fn attach_identities(&mut self) -> Result<(), EvidenceError> {
         for point in &mut self.evidence.points {
             let Some(identity) = self.ingested_identities.get(&point.label) else {
                 continue;
             };
             for attempt in &mut point.attempts {
-                if attempt.ingested {
-                    attempt.identity = identity.clone();
+                if !attempt.ingested {
+                    return Err(order(
+                        "an ingested table of identities",
+                        &format!("an identity for {}", point.label),
+                        "none: the runner recorded the boot of that point itself",
+                    ));
                 }
+                attempt.identity = identity.clone();
             }
         }
+        Ok(())
     }
+}
+
+/// Refuses a journal file that the writer would not have named so: files are read in the
+/// order of their names, and a name is shown to people.
+fn journal_name(path: &str, opening: u32) -> Result<(), EvidenceError> {
+    let begin = format!("{JOURNAL_FOLDER}{opening:04}-");
+    let name = path
+        .strip_prefix(&begin)
+        .and_then(|rest| rest.strip_suffix(".tsv"));
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.is_some_and(|name| (1..=40).contains(&name.len()) && name.bytes().all(plain)) {
+        return Ok(());
+    }
+    Err(order(
+        &printable(path, 80),
+        "a file of that name",
+        &format!("{begin}<boot id>.tsv or {begin}ingest.tsv"),
+    ))
 }
 
 fn order(place: &str, found: &str, wanted: &str) -> EvidenceError {

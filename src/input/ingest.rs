@@ -19,6 +19,7 @@ use crate::model::plan::Plan;
 use crate::model::protocol::{Clock, MAGIC};
 use crate::model::row::{Metric, Phase, Row};
 use crate::model::shown::printable;
+use crate::model::units::{text_resolution, to_f64};
 
 /// What the journal says of an ingested file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -482,7 +483,10 @@ impl TableReader<'_> {
         let ops = number("ops")?;
         let elapsed = number("elapsed")?;
         let metric = match (elapsed, ops, self.cell(record, "per_op")) {
-            (Some(elapsed), Some(ops), _) if elapsed > 0 && ops > 0 => {
+            (Some(elapsed), Some(ops), per_op) if elapsed > 0 && ops > 0 => {
+                if let Some(text) = per_op {
+                    agrees(text, elapsed, ops, &place)?;
+                }
                 Metric::Elapsed { elapsed, ops }
             }
             (None, _, Some(text)) => {
@@ -621,4 +625,15 @@ impl TableReader<'_> {
         }
         Ok(ingested)
     }
+}
+
+/// Refuses a per-op figure that is not `elapsed / ops` in the digits it has.
+fn agrees(text: &str, elapsed: u64, ops: u64, place: &str) -> Result<(), IngestError> {
+    let stated = decimal(text, place, "per_op")?;
+    let ratio = to_f64(elapsed) / to_f64(ops);
+    // Rounded or cut: at most one step of the last digit apart.
+    if (stated - ratio).abs() <= text_resolution(text) {
+        return Ok(());
+    }
+    Err(CellError::new(place, "per_op", text, "elapsed / ops of the same line").into())
 }

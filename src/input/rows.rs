@@ -128,6 +128,22 @@ pub fn read_columns(line: &str, place: &str) -> Result<Columns, RowsError> {
             format!("the last column `{STATUS_COLUMN}`"),
         ));
     }
+    for (index, name) in counters.iter().enumerate() {
+        if !is_column(name) {
+            return Err(syntax(
+                place,
+                name,
+                "a column name of a-z, 0-9 and _, at most 40, that begins with a letter",
+            ));
+        }
+        if cells
+            .iter()
+            .take(FIXED_COLUMNS.len() + index)
+            .any(|known| known == name)
+        {
+            return Err(syntax(place, name, "each column once"));
+        }
+    }
     let has_syscall_canary = counters.starts_with(&SYSCALL_CANARY_COLUMNS);
     let skip = if has_syscall_canary { 2 } else { 0 };
     Ok(Columns {
@@ -139,6 +155,13 @@ pub fn read_columns(line: &str, place: &str) -> Result<Columns, RowsError> {
             .collect(),
         width: cells.len(),
     })
+}
+
+fn is_column(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    name.len() <= 40
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(plain)
 }
 
 /// Reads one row under its header.
@@ -283,6 +306,25 @@ mod tests {
             }
         ));
         assert_eq!(stream.rows[0].canary.unwrap().syscall, None);
+    }
+
+    #[test]
+    fn a_column_is_a_plain_name_that_stands_once() {
+        for (bad, wanted) in [
+            ("calls\u{1b}[2J", "a column name"),
+            ("two words", "a column name"),
+            ("", "a column name"),
+            ("Calls", "a column name"),
+            ("ops", "each column once"),
+            ("calls_ok\tcalls_ok", "each column once"),
+        ] {
+            let head = HEAD.replace("calls_ok", bad);
+            let error = read_stream(&head, "f").unwrap_err().to_string();
+            assert!(
+                error.starts_with("f:2") && error.contains(wanted),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -140,7 +140,11 @@ pub struct Analysis {
     pub verdict: Verdict,
     /// The verdict's sentence.
     pub sentence: String,
-    /// The verdict if the gate `boots-distinct` were left out, where it fails.
+    /// What decided: the middle of the sentence.
+    pub reason: String,
+    /// Whether one boot of one recorded kernel build stands for every point.
+    pub null_run: bool,
+    /// The verdict of a declared null run if the gate `boots-distinct` were left out.
     pub without_boots_distinct: Option<Verdict>,
     /// Environment class of the points, or `not recorded`.
     pub environment: String,

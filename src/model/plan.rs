@@ -67,6 +67,16 @@ pub struct PlannedWorkload {
     pub params: BTreeMap<String, u64>,
 }
 
+/// The commits a case is about.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedChange {
+    /// Full id of the parent commit.
+    pub parent: String,
+    /// Full id of the child commit.
+    pub child: String,
+}
+
 /// `plan.json`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +85,8 @@ pub struct Plan {
     pub format: u32,
     /// The case.
     pub case_id: String,
+    /// The change in question; rows cannot be given to another one afterwards.
+    pub change: Option<PlannedChange>,
     /// Boots in order.
     pub points: Vec<PlannedPoint>,
     /// One boot per point or all in one.
@@ -83,12 +95,16 @@ pub struct Plan {
     pub warmup_rounds: u32,
     /// Clean measured rounds per point, workload and implementation.
     pub rounds: u32,
+    /// Longest time for one point, seconds.
+    pub point_seconds: u32,
     /// Name of the workload that decides.
     pub primary: String,
     /// What is measured, in order.
     pub workloads: Vec<PlannedWorkload>,
     /// Kernels expected per role; empty when the case names none.
     pub kernels: BTreeMap<Role, Kernel>,
+    /// The CPU asked for.
+    pub cpu: Option<u32>,
     /// Preemption mode every point must run with.
     pub preempt: Option<String>,
     /// Memory cgroup every point must run in.
@@ -106,10 +122,15 @@ impl Plan {
         Self {
             format: PLAN_FORMAT,
             case_id: case.id.clone(),
+            change: case.change.as_ref().map(|change| PlannedChange {
+                parent: change.parent.clone(),
+                child: change.child.clone(),
+            }),
             points: planned_points(&case.plan.order),
             boots: case.plan.boots,
             warmup_rounds: case.plan.warmup_rounds,
             rounds: case.plan.rounds,
+            point_seconds: case.plan.point_seconds,
             primary: case.plan.primary.clone(),
             workloads,
             kernels: case
@@ -118,6 +139,7 @@ impl Plan {
                 .as_ref()
                 .map(|host| host.kernels.clone())
                 .unwrap_or_default(),
+            cpu: case.machine.cpu,
             preempt: case.machine.preempt.clone(),
             cgroup: case.machine.cgroup.clone(),
             thresholds: case.gates,

@@ -152,6 +152,7 @@ pub struct Context {
     verdict: String,
     sentence: String,
     without_boots_distinct: Option<String>,
+    null_run: bool,
     opening: String,
     change: Option<ChangeView>,
     scope: String,
@@ -224,6 +225,7 @@ pub fn context(sources: &Sources<'_>, links: Option<Links>) -> Context {
         },
         verdict: analysis.verdict.word().to_owned(),
         sentence: analysis.sentence.clone(),
+        null_run: analysis.null_run,
         without_boots_distinct: analysis
             .without_boots_distinct
             .map(|verdict| verdict.word().to_owned()),
@@ -277,7 +279,7 @@ pub fn context(sources: &Sources<'_>, links: Option<Links>) -> Context {
             .map(|finding| GateView {
                 gate: finding.gate.clone(),
                 outcome: finding.outcome.word(),
-                reason: markdown_cell(&finding.reason),
+                reason: inert(&finding.reason),
             })
             .collect(),
         reproducers: evidence
@@ -316,16 +318,6 @@ fn inert_start(text: &str) -> String {
     }
 }
 
-/// Makes a text inert in a Markdown table.
-fn markdown_cell(text: &str) -> String {
-    inert(text)
-        .replace('\\', "\\\\")
-        .replace('|', "\\|")
-        .replace('<', "&lt;")
-        .replace('`', "'")
-        .replace('[', "\\[")
-}
-
 pub(super) fn environment_text(case: &Case, analysis: &Analysis) -> String {
     let words = |class: &str| class.replace('-', " ");
     if analysis.environment != ENVIRONMENT_NOT_RECORDED {
@@ -345,7 +337,12 @@ fn opening(sources: &Sources<'_>) -> String {
     let Some(first) = primary.first() else {
         return format!("No complete sandwich was measured. Scope: {scope}.");
     };
-    let resolved = sources.analysis.verdict != Verdict::Invalid
+    // A screen that fails leaves the verdict open: then no word says that it was slower.
+    let decided = matches!(
+        sources.analysis.verdict,
+        Verdict::Regression | Verdict::Improvement | Verdict::NoMaterialChange
+    );
+    let resolved = decided
         && primary.iter().all(|comparison| {
             comparison
                 .interval
@@ -408,10 +405,15 @@ fn opening(sources: &Sources<'_>) -> String {
             "the child's mean differs from the parent midpoint by {results}, in {}. A validity gate fails, so this is no evidence of a change.",
             first.unit
         )
-    } else {
+    } else if decided {
         format!(
             "the child's mean differs from the parent midpoint by {results}, in {}. These boots do not resolve a change from boot noise.",
             first.unit
+        )
+    } else {
+        format!(
+            "the child's mean differs from the parent midpoint by {results}, in {}. That decides nothing: {}.",
+            first.unit, sources.analysis.reason
         )
     };
     format!("{subject}. Environment: {environment}. In {scope}, {result} {gates}")

@@ -154,8 +154,7 @@ fn subject(sources: &MailSources<'_>) -> String {
     if case.report.in_reply_to.is_some() && sources.kind == MailKind::Regression {
         let posting = case.report.reply_subject.as_deref();
         let posting = posting.or(change.map(|change| change.subject.as_str()));
-        let bare = posting.unwrap_or(title).trim_start_matches("Re: ");
-        return format!("Re: {bare}");
+        return format!("Re: {}", without_re(posting.unwrap_or(title)));
     }
     let primary: Vec<&Comparison> = sources
         .analysis
@@ -188,6 +187,18 @@ fn subject(sources: &MailSources<'_>) -> String {
         _ => "",
     };
     format!("{tag}{area}{title}{figure}{since}")
+}
+
+/// Takes every `Re:` off the start of a subject, in any case.
+fn without_re(subject: &str) -> &str {
+    let mut bare = subject.trim_start();
+    while let Some((_, rest)) = bare
+        .split_once(':')
+        .filter(|(word, _)| word.eq_ignore_ascii_case("re"))
+    {
+        bare = rest.trim_start();
+    }
+    bare
 }
 
 fn message_id(sources: &MailSources<'_>, from: &str) -> String {
@@ -346,6 +357,13 @@ pub fn seconds_text(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reply_has_one_re_however_the_posting_wrote_its_own() {
+        for subject in ["x: y", "Re: x: y", "RE: re:Re:  x: y"] {
+            assert_eq!(without_re(subject), "x: y");
+        }
+    }
 
     #[test]
     fn a_date_is_that_of_rfc_5322() {

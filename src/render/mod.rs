@@ -4,6 +4,7 @@ pub mod analysis;
 pub mod context;
 pub mod facts;
 pub mod mail;
+pub mod markdown;
 pub mod number;
 pub mod sentence;
 pub mod table;

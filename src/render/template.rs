@@ -6,6 +6,8 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::markdown::markdown;
+
 /// Number of the template format; raised whenever the same figures give other text.
 pub const TEMPLATE_FORMAT: u32 = 1;
 
@@ -76,7 +78,8 @@ pub fn render(template: Template, context: &impl Serialize) -> Result<String, Te
         .build()
         .map_err(error)?;
     environment.set_syntax(syntax);
-    // Plain text: what is escaped for a format is escaped in the context.
+    // The one filter: what a text of others needs in Markdown. The mail is plain text.
+    environment.add_filter("markdown", |text: String| markdown(&text));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment
         .render_named_str(template.name(), template.source(), Serde(context))

@@ -79,6 +79,10 @@ pub fn boot_interval(parents: &[Boot], children: &[Boot], margin_pct: f64) -> Op
     };
     let (low95_pct, high95_pct) = ends(0.975);
     let (low90_pct, high90_pct) = ends(0.95);
+    // Boots so far apart that an end has no number: nothing is stated.
+    if !(low95_pct.is_finite() && high95_pct.is_finite()) {
+        return None;
+    }
     let theta = (margin_pct / 100.0).ln_1p();
     let tail = |distance: f64| t.cdf(distance / se);
     Some(Interval {

@@ -5,6 +5,12 @@
 /// The column that says how many tasks a row's ops were shared by.
 pub const TASKS: &str = "tasks";
 
+/// The column that says how many CPUs those tasks had.
+pub const TASK_CPUS: &str = "task_cpus";
+
+/// The parameter that asks for more tasks than CPUs.
+pub const OVERSUBSCRIBE: &str = "oversubscribe";
+
 /// What a semantic counter of one row must be for the work to count as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {

@@ -120,6 +120,7 @@ pub fn evidence(
         plan: Plan {
             format: 1,
             case_id: "x".to_owned(),
+            change: None,
             points: points
                 .iter()
                 .map(|point| PlannedPoint {
@@ -135,6 +136,7 @@ pub fn evidence(
                 .map(|rounds| u32::try_from(rounds.len()).unwrap())
                 .min()
                 .unwrap(),
+            point_seconds: 60,
             primary: "syscall-getpid".to_owned(),
             workloads: vec![PlannedWorkload {
                 name: "syscall-getpid".to_owned(),
@@ -146,6 +148,7 @@ pub fn evidence(
                 .into_iter()
                 .map(|role| (role, kernel(role)))
                 .collect(),
+            cpu: None,
             preempt: None,
             cgroup: None,
             thresholds: GateSection::default(),

@@ -91,6 +91,15 @@ pub fn publish(
             created: false,
         });
     }
+    if let Some(commit) = &head
+        && let Some(known) = folder_at(commit, path_in_repo)?
+        && !is_bundle_of(&repository, known, path_in_repo)
+    {
+        return Err(GitError::Name {
+            name: shown(path_in_repo),
+            why: "is a folder on that branch that is no tree of this case: choose another branch or case id",
+        });
+    }
     let root = with_folder(&repository, head.as_ref(), path_in_repo, tree)
         .map_err(failed("write the tree"))?;
     let signature = signature(identity, seconds)?;
@@ -141,13 +150,19 @@ pub fn init_bare(path: &Path, branch: &str) -> Result<(), GitError> {
         .mkpath(false)
         .external_template(false)
         .initial_head(&reference_name);
-    Repository::init_opts(path, &options)
-        .map(drop)
-        .map_err(|source| GitError::Git {
-            doing: "create a repository",
-            repo: label(path),
-            source,
-        })
+    let failed = |source| GitError::Git {
+        doing: "create a repository",
+        repo: label(path),
+        source,
+    };
+    // Made beside its place and renamed: what is killed leaves no half repository there.
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".partial-{}", std::process::id()));
+    Repository::init_opts(&partial, &options).map_err(failed)?;
+    std::fs::rename(&partial, path).map_err(|error| {
+        let _ = std::fs::remove_dir_all(&partial);
+        failed(git2::Error::from_str(&error.to_string()))
+    })
 }
 
 fn accept(path_in_repo: &str, content: &Tree) -> Result<(), GitError> {
@@ -237,6 +252,21 @@ fn write_tree(repository: &Repository, files: &BTreeMap<&str, &Entry>) -> Result
         builder.insert(*folder, tree, FOLDER)?;
     }
     builder.write()
+}
+
+/// Whether a folder is an evidence tree of this case, by its `bag-info.txt`.
+fn is_bundle_of(repository: &Repository, folder: Oid, case_id: &str) -> bool {
+    let wanted = format!("External-Identifier: {case_id}");
+    repository
+        .find_tree(folder)
+        .ok()
+        .and_then(|tree| tree.get_name("bag-info.txt").map(|entry| entry.id()))
+        .and_then(|id| repository.find_blob(id).ok())
+        .is_some_and(|blob| {
+            blob.content()
+                .split(|byte| *byte == b'\n')
+                .any(|line| line == wanted.as_bytes())
+        })
 }
 
 /// The tree id of a folder in a commit; an error when the name is a file there.

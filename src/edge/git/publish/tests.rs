@@ -110,6 +110,11 @@ fn other_paths_of_the_branch_stay_and_the_folder_is_replaced() {
     std::os::unix::fs::symlink("NOTES", repo.join("link")).unwrap();
     fs::create_dir(repo.join("case")).unwrap();
     fs::write(repo.join("case/old"), "gone").unwrap();
+    fs::write(
+        repo.join("case/bag-info.txt"),
+        "Bagging-Date: 2026-01-01\nExternal-Identifier: case\n",
+    )
+    .unwrap();
     sandbox.git_in(&repo, &["add", "-A"]);
     let base = sandbox.commit(&repo, "base");
     sandbox.git_in(&repo, &["switch", "-q", "--detach"]);
@@ -128,6 +133,26 @@ fn other_paths_of_the_branch_stay_and_the_folder_is_replaced() {
     // Neither index nor work tree took part.
     assert_eq!(sandbox.git_in(&repo, &["status", "--porcelain"]), "");
     assert!(repo.join("case/old").exists());
+}
+
+#[test]
+fn a_folder_of_the_same_name_that_is_no_tree_of_the_case_is_never_replaced() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.work_tree("repo");
+    fs::create_dir(repo.join("case")).unwrap();
+    for (file, text) in [
+        ("case/thesis.tex", "years of work"),
+        ("case/bag-info.txt", "External-Identifier: another-case\n"),
+    ] {
+        fs::write(repo.join(file), text).unwrap();
+        sandbox.git_in(&repo, &["add", "-A"]);
+        let base = sandbox.commit(&repo, file);
+        sandbox.git_in(&repo, &["switch", "-q", "--detach"]);
+        let error = put(&repo, "main", "case", &sample()).unwrap_err();
+        assert!(matches!(error, GitError::Name { .. }), "{error}");
+        assert_eq!(sandbox.git_in(&repo, &["rev-parse", "main"]), base);
+        sandbox.git_in(&repo, &["switch", "-q", "main"]);
+    }
 }
 
 #[test]
