@@ -555,3 +555,29 @@ fn without_a_compiler_the_message_says_how_to_go_on_and_nothing_is_written() {
         &["`false`", "syscall-getpid.c"],
     );
 }
+
+#[test]
+fn data_that_does_not_reach_stdout_is_an_error_and_a_reader_that_leaves_is_none() {
+    let program = env!("CARGO_BIN_EXE_regbundle");
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = Command::new(program)
+        .args(["workload", "list"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert_one_message(&String::from_utf8(output.stderr).unwrap());
+    let mut gone = Command::new(program)
+        .args(["workload", "list"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(gone.stdout.take());
+    let output = gone.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stderr, b"");
+}

@@ -12,6 +12,7 @@ use crate::edge::git::read_commit;
 use crate::edge::tree::read_directory;
 use crate::error::{CommandError, exit};
 use crate::model::tree::Tree;
+use crate::render::wrap::hang;
 use crate::ui::Ui;
 
 /// Reads the tree that an argument names: a folder, or REPO@COMMIT[:PATH].
@@ -110,17 +111,17 @@ fn line(answer: &Answer) -> String {
 fn text(audit: &Audit) -> String {
     let mut text = String::new();
     for answer in &audit.answers {
-        text.push_str(&line(answer));
-        text.push('\n');
+        text.push_str(&hang(&line(answer), "", "    "));
     }
     for remark in &audit.remarks {
-        text.push_str(&format!("remark: {remark}\n"));
+        text.push_str(&hang(&format!("remark: {remark}"), "", "    "));
     }
-    text.push_str(&format!(
-        "{} CONFIRMED, {} CONTRADICTED, {} NOT-CHECKABLE (claims, figures quoted in the README, derived files)\n",
+    let counts = format!(
+        "{} CONFIRMED, {} CONTRADICTED, {} NOT-CHECKABLE (claims, figures quoted in the README, derived files)",
         audit.count(ClaimVerdict::Confirmed),
         audit.count(ClaimVerdict::Contradicted),
         audit.count(ClaimVerdict::NotCheckable)
-    ));
+    );
+    text.push_str(&hang(&counts, "", "    "));
     text
 }

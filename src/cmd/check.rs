@@ -19,7 +19,7 @@ pub fn run(args: &CaseArgs, ui: &Ui) -> Result<u8, CommandError> {
     let (_, evidence) = load_evidence(&args.case)?;
     let analysis = analyze(&evidence);
     ui.answer(
-        &gates_text(&analysis.findings, ""),
+        &gates_text(&analysis.findings),
         &json!({"format": 1, "tool": crate::TOOL, "gates": analysis.findings}),
     );
     let fails = analysis

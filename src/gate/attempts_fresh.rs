@@ -13,11 +13,16 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
     let mut stale = Vec::new();
     let mut again = Vec::new();
     let mut unknown = Vec::new();
+    let mut ingested = Vec::new();
     for point in &context.evidence.points {
-        let Some(counted) = point.counted().filter(|attempt| !attempt.ingested) else {
-            unknown.push(format!("{}: attempts not recorded", point.label));
+        let Some(counted) = point.counted() else {
+            unknown.push(format!("{}: not measured", point.label));
             continue;
         };
+        if counted.ingested {
+            ingested.push(point.label.clone());
+            continue;
+        }
         let earlier: Vec<&Attempt> = unfinished(point).collect();
         if earlier.is_empty() {
             continue;
@@ -47,6 +52,12 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
         } else {
             again.push(said);
         }
+    }
+    if !ingested.is_empty() {
+        unknown.push(format!(
+            "ingested rows do not say of attempts: {}",
+            ingested.join(", ")
+        ));
     }
     let (outcome, reason) = if !stale.is_empty() {
         (Outcome::Fail, listed(&stale))

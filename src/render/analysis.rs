@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::facts::thresholds;
 use super::number::{fixed, json as number, json_option, pct, signed_pct};
 use super::sentence::{boots_known, control_sentence, result_sentence, screen_sentence};
 use super::table::{Align, layout};
 use super::tsv::push_line;
+use super::wrap::hang;
 use crate::model::analysis::{Analysis, Comparison};
 use crate::model::case::WorkloadRole;
 use crate::model::finding::{Finding, Outcome};
@@ -239,17 +241,25 @@ pub fn comparison_table(comparisons: &[&Comparison], with_workload: bool, indent
     layout(&rows, &aligns, indent)
 }
 
-/// Returns the gates as lines of text: every FAIL and NOT-CHECKED, and the count of PASS.
+/// Returns the gates as text: every FAIL and NOT-CHECKED, those of one reason together, and
+/// the names of those that PASS.
 #[must_use]
-pub fn gates_text(findings: &[Finding], indent: &str) -> String {
-    let mut rows = Vec::new();
+pub fn gates_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
     for outcome in [Outcome::Fail, Outcome::NotChecked] {
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
         for finding in findings.iter().filter(|finding| finding.outcome == outcome) {
-            rows.push(vec![
-                outcome.word().to_owned(),
-                finding.gate.clone(),
-                finding.reason.clone(),
-            ]);
+            match groups
+                .iter_mut()
+                .find(|(reason, _)| *reason == finding.reason)
+            {
+                Some((_, gates)) => gates.push(&finding.gate),
+                None => groups.push((&finding.reason, vec![&finding.gate])),
+            }
+        }
+        for (reason, gates) in groups {
+            let line = format!("{} {}: {reason}", outcome.word(), gates.join(", "));
+            text.push_str(&hang(&line, "", "    "));
         }
     }
     let passed: Vec<&str> = findings
@@ -257,12 +267,13 @@ pub fn gates_text(findings: &[Finding], indent: &str) -> String {
         .filter(|finding| finding.outcome == Outcome::Pass)
         .map(|finding| finding.gate.as_str())
         .collect();
-    rows.push(vec![
-        Outcome::Pass.word().to_owned(),
-        format!("{} gates", passed.len()),
-        passed.join(", "),
-    ]);
-    layout(&rows, &[Align::Left, Align::Left, Align::Left], indent)
+    let line = match passed.as_slice() {
+        [] => "PASS no gate".to_owned(),
+        [one] => format!("PASS 1 gate: {one}"),
+        more => format!("PASS {} gates: {}", more.len(), more.join(", ")),
+    };
+    text.push_str(&hang(&line, "", "    "));
+    text
 }
 
 /// Returns the analysis as text for a terminal.
@@ -305,31 +316,25 @@ pub fn to_text(analysis: &Analysis, plan: &Plan) -> String {
                 ],
                 "  ",
             ));
-            text.push_str(&format!(
-                "  child vs midpoint {}, {}\n",
+            let screens = format!(
+                "child vs midpoint {}, {}",
                 signed_pct(comparison.delta_pct, 3),
                 screen_sentence(comparison)
-            ));
+            );
+            text.push_str(&hang(&screens, "  ", "    "));
             let sentence = match role {
                 WorkloadRole::Target => result_sentence(comparison, known),
                 WorkloadRole::Control => {
                     control_sentence(comparison, plan.thresholds.margin_pct, known)
                 }
             };
-            text.push_str(&format!("  {sentence}\n\n"));
+            text.push_str(&hang(&sentence, "  ", "    "));
+            text.push('\n');
         }
     }
-    text.push_str(&gates_text(&analysis.findings, ""));
-    let thresholds = plan.thresholds;
-    text.push_str(&format!(
-        "\nthresholds of the plan: signal {} %, drift {} %, CV {} %, margin {} %, canary {} %\n{}\n",
-        thresholds.signal_pct,
-        thresholds.drift_pct,
-        thresholds.cv_pct,
-        thresholds.margin_pct,
-        thresholds.canary_pct,
-        analysis.sentence
-    ));
+    text.push_str(&gates_text(&analysis.findings));
+    text.push_str(&format!("\nthresholds of the plan: {}\n", thresholds(plan)));
+    text.push_str(&hang(&analysis.sentence, "", "    "));
     if let Some(verdict) = analysis.without_boots_distinct {
         text.push_str(&format!(
             "without the gate boots-distinct it would be {}\n",

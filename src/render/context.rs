@@ -255,7 +255,7 @@ pub fn context(sources: &Sources<'_>, links: Option<Links>) -> Context {
         controls: workload_views(sources, WorkloadRole::Control),
         boots: boots_sentence(sources),
         rows: rows_sentence(sources),
-        thresholds: thresholds(evidence),
+        thresholds: thresholds(&evidence.plan),
         gates_open: gates_open(analysis),
         facts_heading: if evidence.plan_before_rows {
             "Change, machine and settings; readings are those of each point"

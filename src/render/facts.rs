@@ -6,13 +6,14 @@ use crate::model::analysis::Analysis;
 use crate::model::evidence::{Evidence, Point};
 use crate::model::finding::Outcome;
 use crate::model::identity::{Reading, SETTING_KEYS};
+use crate::model::plan::Plan;
 
 /// Width of lines of facts, characters.
 const FACT_WIDTH: usize = 76;
 
 /// Says the thresholds of the plan.
-pub(super) fn thresholds(evidence: &Evidence) -> String {
-    let plan = evidence.plan.thresholds;
+pub(super) fn thresholds(plan: &Plan) -> String {
+    let plan = plan.thresholds;
     format!(
         "signal {} %, drift {} %, CV {} %, margin {} %, canary {} %",
         plan.signal_pct, plan.drift_pct, plan.cv_pct, plan.margin_pct, plan.canary_pct

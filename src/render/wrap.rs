@@ -3,6 +3,33 @@
 /// Width of prose in a mail, characters.
 pub const PROSE: usize = 72;
 
+/// Width of lines on a terminal, characters.
+const TERMINAL: usize = 80;
+
+/// Folds one line for a terminal; `first` stands before its first line, `rest` before others.
+#[must_use]
+pub fn hang(text: &str, first: &str, rest: &str) -> String {
+    let mut out = String::new();
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split(' ') {
+        if !empty && line.chars().count() + 1 + word.chars().count() > TERMINAL {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            rest.clone_into(&mut line);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+    out
+}
+
 /// Folds every paragraph of prose in `text` to `width` characters.
 ///
 /// A line that begins with a blank, `#`, `|`, `>` or `http` is kept as it is. A
@@ -80,6 +107,22 @@ fn is_dangerous(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_for_a_terminal_hangs_within_80_columns_and_loses_no_word() {
+        let text = "word ".repeat(40);
+        let folded = hang(text.trim_end(), "", "    ");
+        let lines: Vec<&str> = folded.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= TERMINAL), "{folded}");
+        assert!(lines[1].starts_with("    word"), "{folded}");
+        assert_eq!(folded.split_whitespace().count(), 40);
+        // A word longer than the line stays whole.
+        let long = "x".repeat(100);
+        assert_eq!(
+            hang(&format!("a {long}"), "", "  "),
+            format!("a\n  {long}\n")
+        );
+    }
 
     #[test]
     fn prose_is_folded_and_tables_are_kept() {
