@@ -21,7 +21,10 @@ const ARROWS: [(&str, &[&str]); 18] = [
         "bundle",
         &["input", "judge", "model", "render", "stats", "workload"],
     ),
-    ("audit", &["bundle", "input", "model", "render", "stats"]),
+    (
+        "audit",
+        &["bundle", "input", "model", "render", "stats", "workload"],
+    ),
     ("publish", &["bundle"]),
     ("edge", &["bundle", "model"]),
     ("engine", &["edge", "input", "model", "stats", "workload"]),

@@ -13,12 +13,11 @@ use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::model::units::{text_resolution, to_f64};
 use crate::render::number::{fixed, pct, signed_pct};
+use crate::stats::figure::{of_expression, value_of};
 use crate::stats::interval::{Boot, boot_interval};
 use crate::stats::location::{drop_first_mean, mean, sample_sd};
 use crate::stats::sandwich::{Sandwich, sandwich};
-
-/// Column of rows with integer elapsed time and ops.
-const ELAPSED: &str = "elapsed/ops";
+use crate::workload::declaration::TASKS;
 
 /// Why a figure cannot be computed.
 #[derive(Debug, Error)]
@@ -177,7 +176,8 @@ struct Measured {
 
 impl Measured {
     fn read(input: &Input, position: u32, table: &Table) -> Result<Self, FigureError> {
-        if input.column != ELAPSED {
+        let figure = of_expression(&input.column);
+        if figure.is_none() {
             table.require(&input.column)?;
         }
         let wanted = lines(&input.rows)?;
@@ -188,12 +188,15 @@ impl Measured {
                 file: input.file.clone(),
                 line: *line,
             })?;
-            if input.column == ELAPSED {
+            if let Some(figure) = figure {
                 let (elapsed, ops) = elapsed_and_ops(&record)?;
+                let tasks = tasks(&record)?;
+                let value = value_of(figure, elapsed, ops, tasks);
                 if values.is_empty() {
-                    resolution = 1.0 / ops;
+                    // What one unit of the clock changes it by.
+                    resolution = (value_of(figure, elapsed + 1.0, ops, tasks) - value).abs();
                 }
-                values.push(elapsed / ops);
+                values.push(value);
             } else {
                 if values.is_empty() {
                     resolution = text_resolution(record.cell(&input.column));
@@ -236,10 +239,27 @@ impl Measured {
 fn elapsed_and_ops(record: &Record<'_>) -> Result<(f64, f64), FigureError> {
     let number = |column: &str| integer(record.cell(column), &record.place(), column);
     let (elapsed, ops) = (number("elapsed")?, number("ops")?);
-    if ops == 0 {
-        return Err(CellError::new(&record.place(), "ops", "0", "a count above 0").into());
+    for (column, value) in [("elapsed", elapsed), ("ops", ops)] {
+        if value == 0 {
+            return Err(CellError::new(&record.place(), column, "0", "a count above 0").into());
+        }
     }
     Ok((to_f64(elapsed), to_f64(ops)))
+}
+
+/// Reads `tasks=N` in the column of counters; 1 where it does not stand there.
+fn tasks(record: &Record<'_>) -> Result<f64, FigureError> {
+    let text = record
+        .cell("counters")
+        .split(' ')
+        .find_map(|pair| pair.strip_prefix(TASKS)?.strip_prefix('='));
+    let Some(text) = text else {
+        return Ok(1.0);
+    };
+    match integer(text, &record.place(), TASKS)? {
+        0 => Err(CellError::new(&record.place(), TASKS, "0", "a count above 0").into()),
+        tasks => Ok(to_f64(tasks)),
+    }
 }
 
 /// Reads `5-9,12` as line numbers; at most a million.

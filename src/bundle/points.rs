@@ -10,6 +10,7 @@ use crate::model::evidence::{Attempt, Evidence, Point, Segment};
 use crate::model::row::{Metric, Row};
 use crate::model::tree::{Entry, Tree};
 use crate::render::tsv::push_line;
+use crate::stats::figure::Measure;
 use crate::stats::selection::{Floors, select};
 
 /// Columns of `rows.tsv`.
@@ -159,7 +160,7 @@ fn note_line(
         return;
     }
     let column = match row.metric {
-        Metric::Elapsed { .. } => "elapsed/ops",
+        Metric::Elapsed { .. } => Measure::new(&segment.workload, segment.clock).expression(),
         Metric::PerOp { .. } => "per_op",
     };
     lines.push((

@@ -81,14 +81,47 @@ impl Measure {
         }
     }
 
+    /// Returns the expression over a row's columns, as claims name it.
+    #[must_use]
+    pub fn expression(self) -> &'static str {
+        EXPRESSIONS
+            .iter()
+            .find(|(figure, _)| *figure == self.figure)
+            .map_or("", |(_, text)| text)
+    }
+
     fn of_counts(self, elapsed: f64, ops: f64, tasks: f64) -> f64 {
-        match self.figure {
-            Figure::TimePerOp => elapsed / ops,
-            Figure::MicrosecondsPerOp => elapsed / ops / 1000.0,
-            Figure::TimePerOpOfTask => elapsed * tasks / ops,
-            Figure::OpsPerSecond => ops * NS_PER_S / elapsed,
-            Figure::OpsPerSecondOfTask => ops * NS_PER_S / elapsed / tasks,
-        }
+        value_of(self.figure, elapsed, ops, tasks)
+    }
+}
+
+/// Figures and the text that stands for each in a claim's `column`.
+const EXPRESSIONS: [(Figure, &str); 5] = [
+    (Figure::TimePerOp, "elapsed/ops"),
+    (Figure::MicrosecondsPerOp, "elapsed/ops/1000"),
+    (Figure::TimePerOpOfTask, "elapsed*tasks/ops"),
+    (Figure::OpsPerSecond, "ops*1e9/elapsed"),
+    (Figure::OpsPerSecondOfTask, "ops*1e9/elapsed/tasks"),
+];
+
+/// Returns the figure that an expression stands for; `None` for any other text.
+#[must_use]
+pub fn of_expression(text: &str) -> Option<Figure> {
+    EXPRESSIONS
+        .iter()
+        .find(|(_, known)| *known == text)
+        .map(|(figure, _)| *figure)
+}
+
+/// Returns a figure from the three numbers it is made of; `tasks` is 1 without that column.
+#[must_use]
+pub fn value_of(figure: Figure, elapsed: f64, ops: f64, tasks: f64) -> f64 {
+    match figure {
+        Figure::TimePerOp => elapsed / ops,
+        Figure::MicrosecondsPerOp => elapsed / ops / 1000.0,
+        Figure::TimePerOpOfTask => elapsed * tasks / ops,
+        Figure::OpsPerSecond => ops * NS_PER_S / elapsed,
+        Figure::OpsPerSecondOfTask => ops * NS_PER_S / elapsed / tasks,
     }
 }
 
@@ -142,6 +175,7 @@ mod tests {
             assert_eq!(measure.unit(), unit);
             assert!((measure.value(&row) - wanted).abs() < 1e-9 * wanted);
             assert_eq!(measure.higher_is_better(), higher);
+            assert_eq!(of_expression(measure.expression()), Some(figure));
         }
     }
 
