@@ -66,6 +66,7 @@ fn fake(
 ) -> Result<WorkerSummary, WorkerError> {
     let stream = Stream {
         declaration: &DECLARATION,
+        task_columns: Vec::new(),
         machine: Machine::settle(None).unwrap(),
         output,
         notes,
