@@ -16,10 +16,13 @@ pub mod io_uring_futex_scalar;
 pub mod io_uring_futex_waitv;
 pub mod io_uring_nop;
 mod io_uring_support;
+pub mod mmap_munmap;
 pub mod parameters;
 pub mod registry;
 mod row;
 pub mod syscall_getpid;
+mod task_window;
+mod tasks;
 mod watchdog;
 pub mod worker;
 

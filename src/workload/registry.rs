@@ -7,14 +7,17 @@ use super::flistxattr::Flistxattr;
 use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
 use super::io_uring_nop::IoUringNop;
+use super::mmap_munmap::MmapMunmap;
 use super::syscall_getpid::SyscallGetpid;
 
-static ALL: [&dyn Workload; 5] = [
+static ALL: [&dyn Workload; 7] = [
     &IoUringFutexWaitv,
     &IoUringFutexScalar,
     &Flistxattr,
     &SyscallGetpid,
     &IoUringNop,
+    &MmapMunmap::ANON,
+    &MmapMunmap::FILE,
 ];
 
 /// Every workload, in the order of the catalogue.
