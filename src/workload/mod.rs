@@ -17,6 +17,7 @@ pub mod io_uring_futex_waitv;
 pub mod io_uring_nop;
 mod io_uring_support;
 pub mod mmap_munmap;
+pub mod page_fault;
 pub mod parameters;
 pub mod registry;
 mod row;

@@ -8,9 +8,10 @@ use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
 use super::io_uring_nop::IoUringNop;
 use super::mmap_munmap::MmapMunmap;
+use super::page_fault::PageFault;
 use super::syscall_getpid::SyscallGetpid;
 
-static ALL: [&dyn Workload; 7] = [
+static ALL: [&dyn Workload; 8] = [
     &IoUringFutexWaitv,
     &IoUringFutexScalar,
     &Flistxattr,
@@ -18,6 +19,7 @@ static ALL: [&dyn Workload; 7] = [
     &IoUringNop,
     &MmapMunmap::ANON,
     &MmapMunmap::FILE,
+    &PageFault,
 ];
 
 /// Every workload, in the order of the catalogue.

@@ -758,6 +758,25 @@ pub fn resolve(declaration: &super::declaration::Declaration, given: &[(&str, u6
     Parameters::resolve(declaration, &given.collect()).unwrap()
 }
 
+/// Runs the test of this name in a process of its own; false in that process, which is
+/// to do the test.
+#[cfg(test)]
+pub fn was_run_alone(test: &str) -> bool {
+    const ALONE: &str = "REGBUNDLE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return false;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{output:?}");
+    assert!(text.contains("1 passed"), "no test {test}: {text}");
+    true
+}
+
 #[cfg(test)]
 #[path = "tasks_tests.rs"]
 mod tests;
