@@ -24,6 +24,7 @@ mod row;
 pub mod syscall_getpid;
 mod task_window;
 mod tasks;
+pub mod thread_pool;
 mod watchdog;
 pub mod worker;
 

@@ -10,8 +10,9 @@ use super::io_uring_nop::IoUringNop;
 use super::mmap_munmap::MmapMunmap;
 use super::page_fault::PageFault;
 use super::syscall_getpid::SyscallGetpid;
+use super::thread_pool::ThreadPool;
 
-static ALL: [&dyn Workload; 8] = [
+static ALL: [&dyn Workload; 9] = [
     &IoUringFutexWaitv,
     &IoUringFutexScalar,
     &Flistxattr,
@@ -20,6 +21,7 @@ static ALL: [&dyn Workload; 8] = [
     &MmapMunmap::ANON,
     &MmapMunmap::FILE,
     &PageFault,
+    &ThreadPool,
 ];
 
 /// Every workload, in the order of the catalogue.

@@ -239,15 +239,21 @@ fn every_workload_does_its_work_on_this_kernel() {
             println!("skipped: {}: {error}", declaration.name);
             continue;
         }
-        let has_window = declaration
-            .parameters
-            .iter()
-            .any(|parameter| parameter.name == "window_ms");
-        // Long, because real-time threads of other tests may hold the CPU of the tasks.
-        let window = has_window.then(|| ("window_ms".to_owned(), 200));
+        let has = |name: &str| {
+            let parameters = declaration.parameters;
+            parameters.iter().any(|parameter| parameter.name == name)
+        };
+        let has_window = has("window_ms");
+        // Long, because real-time threads of other tests may hold the CPU of the tasks;
+        // oversubscribed, because this thread is pinned since the first workload.
+        let parameters = [("window_ms", 200), ("oversubscribe", 1)]
+            .into_iter()
+            .filter(|(name, _)| has(name))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
         let options = WorkerOptions {
             workload: declaration.name.to_owned(),
-            parameters: window.into_iter().collect(),
+            parameters,
             ..options(1, 2, false)
         };
         let (mut output, mut notes) = (Output::default(), Vec::new());
@@ -267,6 +273,7 @@ fn every_workload_does_its_work_on_this_kernel() {
             "syscall-getpid" => Some("65536"),
             "io-uring-nop" => Some("32768"),
             "flistxattr" => Some("8192"),
+            "thread-pool" => Some("256"),
             // As many as a window of fixed length saw.
             _ if has_window => None,
             _ => Some("4096"),
