@@ -12,6 +12,7 @@ pub mod flistxattr;
 mod futex_memory;
 mod futex_ring;
 pub mod harness;
+pub mod inotify_watch;
 pub mod io_uring_futex_scalar;
 pub mod io_uring_futex_waitv;
 pub mod io_uring_nop;

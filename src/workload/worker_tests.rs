@@ -274,6 +274,8 @@ fn every_workload_does_its_work_on_this_kernel() {
             "io-uring-nop" => Some("32768"),
             "flistxattr" => Some("8192"),
             "thread-pool" => Some("256"),
+            "inotify-watch/distinct" | "inotify-watch/shared" => Some("3072"),
+            "inotify-watch/pair" => Some("6144"),
             // As many as a window of fixed length saw.
             _ if has_window => None,
             _ => Some("4096"),
