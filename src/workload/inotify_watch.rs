@@ -478,7 +478,9 @@ impl Watches {
         match self.scenario {
             Scenario::Distinct => &[STEP_DISTINCT],
             Scenario::Shared => &[STEP_SHARED],
-            Scenario::Pair if (self.rounds + cycle).is_multiple_of(2) => &[STEP_DISTINCT, STEP_SHARED],
+            Scenario::Pair if (self.rounds + cycle).is_multiple_of(2) => {
+                &[STEP_DISTINCT, STEP_SHARED]
+            }
             Scenario::Pair => &[STEP_SHARED, STEP_DISTINCT],
         }
     }
