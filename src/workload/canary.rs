@@ -32,6 +32,15 @@ pub struct Canary {
 }
 
 impl Canary {
+    /// The larger reading of each loop.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            alu_ns: self.alu_ns.max(other.alu_ns),
+            syscall_ns: self.syscall_ns.max(other.syscall_ns),
+        }
+    }
+
     /// Runs both loops once.
     #[must_use]
     pub fn read() -> Self {
@@ -108,6 +117,12 @@ fn alu_loop(passes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_larger_reading_of_each_loop_is_kept() {
+        let reading = |alu_ns, syscall_ns| Canary { alu_ns, syscall_ns };
+        assert_eq!(reading(3, 5).max(reading(4, 2)), reading(4, 5));
+    }
 
     #[test]
     fn the_arithmetic_loop_takes_time_in_proportion_to_its_passes() {

@@ -99,6 +99,79 @@ pub enum WorkloadError {
         /// Each place with what was wrong there.
         looked: String,
     },
+    /// More tasks than CPUs, and nobody said that this is meant.
+    #[error(
+        "parameter '{name}' of {workload} is {tasks}, but this process may use {cpus} CPUs; wanted at most {cpus}, or also 'oversubscribe' 1 (oversubscribe 1 lets tasks share CPUs in turn)"
+    )]
+    Oversubscribed {
+        /// The workload.
+        workload: &'static str,
+        /// The parameter that says how many tasks.
+        name: &'static str,
+        /// Tasks asked for.
+        tasks: usize,
+        /// CPUs this process may use.
+        cpus: usize,
+    },
+    /// A limit of the system is too low.
+    #[error(
+        "not on this machine: {workload} needs {wanted} of what sysctl {sysctl} limits, which is {found}; raise it (sysctl -w {sysctl}=N) or ask for less"
+    )]
+    LimitTooLow {
+        /// The workload.
+        workload: &'static str,
+        /// The sysctl.
+        sysctl: &'static str,
+        /// Its value, or what the call that met the limit answered.
+        found: String,
+        /// What is needed.
+        wanted: u64,
+    },
+    /// Pages have another size here.
+    #[error("not on this machine: {workload} counts pages of 4096 bytes, here a page has {found}")]
+    PageSize {
+        /// The workload.
+        workload: &'static str,
+        /// Bytes of a page here.
+        found: usize,
+    },
+    /// A task could not be started.
+    #[error("{call} failed for task {task} of {workload}")]
+    Task {
+        /// The workload.
+        workload: &'static str,
+        /// The task, from 0.
+        task: usize,
+        /// The call.
+        call: &'static str,
+        /// Its error.
+        #[source]
+        source: io::Error,
+    },
+    /// A task ended before it was told to.
+    #[error(
+        "task {task} of {workload} ended during a round (wait status {status}), wanted it asleep until the next; look for the OOM killer in the kernel's log"
+    )]
+    TaskEnded {
+        /// The workload.
+        workload: &'static str,
+        /// The task, from 0.
+        task: usize,
+        /// What `waitpid` says of it; -1 when nothing.
+        status: i32,
+    },
+    /// An op of the preflight did not do what it claims.
+    #[error("preflight of {workload}: {what} is {found}, wanted {wanted}")]
+    PreflightOp {
+        /// The workload.
+        workload: &'static str,
+        /// What was looked at.
+        what: &'static str,
+        /// What was found.
+        found: u64,
+        /// What must be.
+        wanted: u64,
+    },
     /// A system call failed that has no reason to.
     #[error("{call} failed in {workload}")]
     System {
@@ -170,12 +243,18 @@ impl WorkloadError {
             Self::UnknownWorkload { .. }
             | Self::UnknownParameter { .. }
             | Self::OutOfLimits { .. }
-            | Self::WakeBeyondWords { .. } => Kind::Usage,
+            | Self::WakeBeyondWords { .. }
+            | Self::Oversubscribed { .. } => Kind::Usage,
             Self::NotOnThisKernel { .. }
             | Self::IoUringNotPermitted { .. }
             | Self::IoUringAbsent
-            | Self::NoTmpfsAttributes { .. } => Kind::Skipped,
+            | Self::NoTmpfsAttributes { .. }
+            | Self::LimitTooLow { .. }
+            | Self::PageSize { .. } => Kind::Skipped,
             Self::System { .. }
+            | Self::Task { .. }
+            | Self::TaskEnded { .. }
+            | Self::PreflightOp { .. }
             | Self::QueueFull { .. }
             | Self::Short { .. }
             | Self::Preflight { .. }

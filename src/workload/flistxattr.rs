@@ -16,7 +16,7 @@ use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
-use super::{Prepared, RoundOutcome, Workload};
+use super::{Place, Prepared, RoundOutcome, Workload};
 
 /// Name of the workload.
 pub const NAME: &str = "flistxattr";
@@ -187,7 +187,11 @@ impl Workload for Flistxattr {
         file_in(&places()).map(drop)
     }
 
-    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError> {
+    fn prepare(
+        &self,
+        parameters: &Parameters,
+        _place: &Place,
+    ) -> Result<Box<dyn Prepared>, WorkloadError> {
         let (names, calls) = (parameters.get("names")?, parameters.get("calls")?);
         Ok(Box::new(Calls::new(file_in(&places())?, names, calls)?))
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::canary::Canary;
 use super::error::Kind;
 
 /// Real-time threads may run 0.95 s of each second before the kernel throttles them
@@ -106,6 +107,7 @@ impl Usage {
 #[derive(Debug)]
 pub struct Machine {
     cpu: usize,
+    cpus: Vec<usize>,
     fifo: bool,
     schedstat: Option<File>,
     notes: Vec<String>,
@@ -120,7 +122,10 @@ impl Machine {
     /// When the CPU is not allowed or the pin does not hold; not when the scheduler
     /// is refused, which is a note.
     pub fn settle(cpu: Option<usize>) -> Result<Self, HarnessError> {
+        let allowed = affinity()?;
         let cpu = pin(cpu)?;
+        let others = (0..CpuSet::MAX_CPU).filter(|other| *other != cpu && allowed.is_set(*other));
+        let cpus = std::iter::once(cpu).chain(others).collect();
         let mut notes = Vec::new();
         let fifo = match set_fifo() {
             Ok(()) => {
@@ -143,6 +148,7 @@ impl Machine {
         };
         Ok(Self {
             cpu,
+            cpus,
             fifo,
             schedstat,
             notes,
@@ -153,6 +159,34 @@ impl Machine {
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.cpu
+    }
+
+    /// The CPU pinned to, then the others allowed when the thread was not yet pinned,
+    /// ascending.
+    #[must_use]
+    pub fn cpus(&self) -> &[usize] {
+        &self.cpus
+    }
+
+    /// Reads the canaries on the thread's own CPU and on each of `others` in turn, and
+    /// returns the largest readings. The thread is on its own CPU afterwards, where the
+    /// last reading is taken.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot move to one of them or back.
+    pub fn canary(&self, others: &[usize]) -> Result<Canary, HarnessError> {
+        let mut largest = Canary::default();
+        let mut moved = false;
+        for other in others.iter().filter(|other| **other != self.cpu) {
+            move_to(*other)?;
+            moved = true;
+            largest = largest.max(Canary::read());
+        }
+        if moved {
+            move_to(self.cpu)?;
+        }
+        Ok(largest.max(Canary::read()))
     }
 
     /// What the reader of the rows should know, one clause each.
@@ -212,6 +246,12 @@ fn pin(cpu: Option<usize>) -> Result<usize, HarnessError> {
             online: online_list(),
         });
     }
+    move_to(wanted)?;
+    Ok(wanted)
+}
+
+/// Pins the calling thread to one CPU and reads the pin back.
+fn move_to(wanted: usize) -> Result<(), HarnessError> {
     let mut one = CpuSet::new();
     one.set(wanted);
     sched_setaffinity(None, &one).map_err(|error| HarnessError::System {
@@ -226,7 +266,7 @@ fn pin(cpu: Option<usize>) -> Result<usize, HarnessError> {
             running,
         });
     }
-    Ok(wanted)
+    Ok(())
 }
 
 fn affinity() -> Result<CpuSet, HarnessError> {
@@ -354,6 +394,17 @@ mod tests {
         assert_eq!(Some(machine.cpu()), last);
         assert_eq!(sched_getaffinity(None).unwrap(), set(&[machine.cpu()]));
         assert_eq!(current_cpu(), machine.cpu());
+    }
+
+    #[test]
+    fn canaries_are_read_on_every_cpu_of_the_tasks_and_the_thread_comes_back() {
+        let machine = Machine::settle(None).unwrap();
+        assert_eq!(machine.cpus().first(), Some(&machine.cpu()));
+        let canary = machine.canary(machine.cpus()).unwrap();
+        assert!(canary.alu_ns > 0 && canary.syscall_ns > 0);
+        assert_eq!(current_cpu(), machine.cpu());
+        // A CPU that cannot be: had it been skipped, no error would say so.
+        assert!(machine.canary(&[CpuSet::MAX_CPU - 1]).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::harness::monotonic_raw_ns;
 use super::io_uring_futex_waitv::{COUNTERS, PARAMETERS};
 use super::io_uring_support;
 use super::parameters::Parameters;
-use super::{Prepared, Workload};
+use super::{Place, Prepared, Workload};
 
 /// Name of the workload.
 pub const NAME: &str = "io-uring-futex-scalar";
@@ -92,7 +92,11 @@ impl Workload for IoUringFutexScalar {
         )
     }
 
-    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError> {
+    fn prepare(
+        &self,
+        parameters: &Parameters,
+        _place: &Place,
+    ) -> Result<Box<dyn Prepared>, WorkloadError> {
         Ok(Box::new(FutexRounds::new(&FORM, parameters)?))
     }
 }

@@ -13,7 +13,7 @@ use super::futex_ring::{Form, FutexRing, FutexRounds};
 use super::harness::monotonic_raw_ns;
 use super::io_uring_support;
 use super::parameters::Parameters;
-use super::{Prepared, Workload};
+use super::{Place, Prepared, Workload};
 
 /// Name of the workload.
 pub const NAME: &str = "io-uring-futex-waitv";
@@ -164,7 +164,11 @@ impl Workload for IoUringFutexWaitv {
         )
     }
 
-    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError> {
+    fn prepare(
+        &self,
+        parameters: &Parameters,
+        _place: &Place,
+    ) -> Result<Box<dyn Prepared>, WorkloadError> {
         Ok(Box::new(FutexRounds::new(&FORM, parameters)?))
     }
 }

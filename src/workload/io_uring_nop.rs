@@ -14,7 +14,7 @@ use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::io_uring_support::setup_error;
 use super::parameters::Parameters;
-use super::{Prepared, RoundOutcome, Workload};
+use super::{Place, Prepared, RoundOutcome, Workload};
 
 /// Name of the workload.
 pub const NAME: &str = "io-uring-nop";
@@ -142,7 +142,11 @@ impl Workload for IoUringNop {
         IoUring::new(ENTRIES).map(drop).map_err(setup_error(NAME))
     }
 
-    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError> {
+    fn prepare(
+        &self,
+        parameters: &Parameters,
+        _place: &Place,
+    ) -> Result<Box<dyn Prepared>, WorkloadError> {
         Ok(Box::new(RoundTrips::new(parameters.get("ops")?)?))
     }
 }

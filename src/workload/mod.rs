@@ -12,14 +12,20 @@ pub mod flistxattr;
 mod futex_memory;
 mod futex_ring;
 pub mod harness;
+pub mod inotify_watch;
 pub mod io_uring_futex_scalar;
 pub mod io_uring_futex_waitv;
 pub mod io_uring_nop;
 mod io_uring_support;
+pub mod mmap_munmap;
+pub mod page_fault;
 pub mod parameters;
 pub mod registry;
 mod row;
 pub mod syscall_getpid;
+mod task_window;
+mod tasks;
+pub mod thread_pool;
 mod watchdog;
 pub mod worker;
 
@@ -53,7 +59,24 @@ pub trait Workload: Sync {
     /// # Errors
     ///
     /// When a parameter is missing or contradicts another, or a resource is refused.
-    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError>;
+    fn prepare(
+        &self,
+        parameters: &Parameters,
+        place: &Place,
+    ) -> Result<Box<dyn Prepared>, WorkloadError>;
+
+    /// Names of the columns behind the declared counters, which depend on the number of
+    /// tasks; their values are recorded and never judged.
+    fn task_columns(&self, _parameters: &Parameters) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Where a workload may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The worker's own CPU, then the others it was allowed at its start, ascending.
+    pub cpus: Vec<usize>,
 }
 
 /// A workload ready to run rounds.
@@ -74,6 +97,12 @@ pub trait Prepared {
     ///
     /// When the round could not be finished; wrong results are counters, not errors.
     fn round(&mut self) -> Result<RoundOutcome, WorkloadError>;
+
+    /// The CPUs its tasks run on, whose canaries describe a round; empty when that is
+    /// the worker's own CPU only.
+    fn cpus(&self) -> &[usize] {
+        &[]
+    }
 }
 
 /// What one round gave.
@@ -83,6 +112,6 @@ pub struct RoundOutcome {
     pub ops: u64,
     /// Sum of the timed windows, ns.
     pub elapsed_ns: u64,
-    /// Semantic counters in the order of the declaration.
+    /// Semantic counters in the order of the declaration, then the task columns.
     pub counters: Vec<u64>,
 }

@@ -4,17 +4,28 @@ use super::Workload;
 use super::declaration::Declaration;
 use super::error::WorkloadError;
 use super::flistxattr::Flistxattr;
+use super::inotify_watch::InotifyWatch;
 use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
 use super::io_uring_nop::IoUringNop;
+use super::mmap_munmap::MmapMunmap;
+use super::page_fault::PageFault;
 use super::syscall_getpid::SyscallGetpid;
+use super::thread_pool::ThreadPool;
 
-static ALL: [&dyn Workload; 5] = [
+static ALL: [&dyn Workload; 12] = [
     &IoUringFutexWaitv,
     &IoUringFutexScalar,
     &Flistxattr,
     &SyscallGetpid,
     &IoUringNop,
+    &MmapMunmap::ANON,
+    &MmapMunmap::FILE,
+    &PageFault,
+    &ThreadPool,
+    &InotifyWatch::DISTINCT,
+    &InotifyWatch::SHARED,
+    &InotifyWatch::PAIR,
 ];
 
 /// Every workload, in the order of the catalogue.

@@ -38,15 +38,21 @@ pub struct Row {
 }
 
 impl Row {
-    /// Why the work does not count as done as specified; empty when it does.
-    pub fn faults(&self, declaration: &Declaration, cpu: usize) -> Vec<String> {
+    /// Why the work does not count as done as specified; empty when it does. Of the
+    /// task columns, `task_columns` many, only the presence is judged.
+    pub fn faults(
+        &self,
+        declaration: &Declaration,
+        task_columns: usize,
+        cpu: usize,
+    ) -> Vec<String> {
         let mut faults = Vec::new();
         let (ops, counters) = (self.outcome.ops, &self.outcome.counters);
         if ops == 0 {
             faults.push("no op".to_owned());
         }
-        if counters.len() != declaration.counters.len() {
-            let (found, wanted) = (counters.len(), declaration.counters.len());
+        let (found, wanted) = (counters.len(), declaration.counters.len() + task_columns);
+        if found != wanted {
             faults.push(format!("{found} counters, wanted {wanted}"));
         }
         for (counter, found) in declaration.counters.iter().zip(counters) {
@@ -87,12 +93,13 @@ impl Row {
     }
 }
 
-/// The two lines every stream begins with.
-pub fn head(declaration: &Declaration) -> String {
+/// The two lines every stream begins with; `task_columns` follow the counters.
+pub fn head(declaration: &Declaration, task_columns: &[String]) -> String {
     let columns: Vec<&str> = FIXED_COLUMNS
         .into_iter()
         .chain(SYSCALL_CANARY_COLUMNS)
         .chain(declaration.counters.iter().map(|counter| counter.name))
+        .chain(task_columns.iter().map(String::as_str))
         .chain([STATUS_COLUMN])
         .collect();
     format!(
@@ -148,7 +155,7 @@ mod tests {
     #[test]
     fn a_stream_begins_with_the_fixed_columns_and_ends_its_rows_with_status() {
         assert_eq!(
-            head(&DECLARATION),
+            head(&DECLARATION, &[]),
             "#regbundle-rows 1 io-uring-futex-waitv formal ns\n\
              phase\tround\tops\telapsed\tcpu_begin\tcpu_end\tnvcsw\tnivcsw\tminflt\trun_delay_ns\t\
              canary_before\tcanary_after\tcanary_syscall_before\tcanary_syscall_after\t\
@@ -165,27 +172,42 @@ mod tests {
 
     #[test]
     fn every_counter_that_is_not_what_it_must_be_is_a_fault() {
-        assert_eq!(row().faults(&DECLARATION, 1), Vec::<String>::new());
+        assert_eq!(row().faults(&DECLARATION, 0, 1), Vec::<String>::new());
         for (position, counter) in DECLARATION.counters.iter().enumerate() {
             let mut wrong = row();
             wrong.outcome.counters[position] += 1;
-            let faults = wrong.faults(&DECLARATION, 1);
+            let faults = wrong.faults(&DECLARATION, 0, 1);
             assert_eq!(faults.len(), 1);
             assert!(faults[0].starts_with(counter.name), "{faults:?}");
         }
     }
 
     #[test]
+    fn task_columns_follow_the_counters_and_are_not_judged() {
+        let columns = ["tasks", "task_cpus", "task0_ops"].map(str::to_owned);
+        let head = head(&DECLARATION, &columns);
+        assert!(
+            head.ends_with("\toverflow\tresidual\ttasks\ttask_cpus\ttask0_ops\tstatus\n"),
+            "{head}"
+        );
+        let mut wide = row();
+        wide.outcome.counters.extend([1, 1, 99]);
+        assert_eq!(wide.faults(&DECLARATION, 3, 1), Vec::<String>::new());
+        wide.outcome.counters.pop();
+        assert_eq!(wide.faults(&DECLARATION, 3, 1), ["8 counters, wanted 9"]);
+    }
+
+    #[test]
     fn a_missing_counter_or_another_cpu_is_a_fault() {
         let mut short = row();
         short.outcome.counters.pop();
-        assert_eq!(short.faults(&DECLARATION, 1), ["5 counters, wanted 6"]);
+        assert_eq!(short.faults(&DECLARATION, 0, 1), ["5 counters, wanted 6"]);
         let mut moved = row();
         moved.cpu_end = 0;
         assert_eq!(
-            moved.faults(&DECLARATION, 1),
+            moved.faults(&DECLARATION, 0, 1),
             ["ran on cpu 1 then 0, wanted 1"]
         );
-        assert_eq!(row().faults(&DECLARATION, 0).len(), 1);
+        assert_eq!(row().faults(&DECLARATION, 0, 0).len(), 1);
     }
 }

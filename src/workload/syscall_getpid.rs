@@ -7,7 +7,7 @@ use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
-use super::{Prepared, RoundOutcome, Workload};
+use super::{Place, Prepared, RoundOutcome, Workload};
 
 /// What the workload says about itself.
 pub const DECLARATION: Declaration = Declaration {
@@ -70,7 +70,11 @@ impl Workload for SyscallGetpid {
         Ok(())
     }
 
-    fn prepare(&self, parameters: &Parameters) -> Result<Box<dyn Prepared>, WorkloadError> {
+    fn prepare(
+        &self,
+        parameters: &Parameters,
+        _place: &Place,
+    ) -> Result<Box<dyn Prepared>, WorkloadError> {
         Ok(Box::new(Calls {
             calls: parameters.get("calls")?,
             process: std::process::id(),

@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-use super::canary::Canary;
 use super::declaration::Declaration;
 use super::error::{Kind, WorkloadError};
 use super::harness::{HarnessError, Machine, current_cpu, monotonic_raw_ns};
 use super::parameters::Parameters;
 use super::row::{self, Row};
-use super::{Prepared, registry, watchdog};
+use super::{Place, Prepared, registry, watchdog};
 use crate::model::protocol::{END, STEP_QUIT};
 
 /// What one worker is asked to do.
@@ -123,6 +122,7 @@ pub fn run(
     let machine = Machine::settle(options.cpu)?;
     let mut stream = Stream {
         declaration: workload.declaration(),
+        task_columns: workload.task_columns(&parameters),
         machine,
         output,
         notes,
@@ -130,7 +130,10 @@ pub fn run(
         line: String::with_capacity(1024),
     };
     stream.note_machine()?;
-    let mut prepared = workload.prepare(&parameters)?;
+    let place = Place {
+        cpus: stream.machine.cpus().to_vec(),
+    };
+    let mut prepared = workload.prepare(&parameters, &place)?;
     watchdog::arm(prepared.requests());
     let preflight = prepared.preflight();
     watchdog::disarm();
@@ -140,6 +143,7 @@ pub fn run(
 
 struct Stream<'a> {
     declaration: &'static Declaration,
+    task_columns: Vec<String>,
     machine: Machine,
     output: &'a mut dyn Write,
     notes: &'a mut dyn Write,
@@ -162,7 +166,7 @@ impl Stream<'_> {
         input: &mut dyn Read,
     ) -> Result<WorkerSummary, WorkerError> {
         self.output
-            .write_all(row::head(self.declaration).as_bytes())
+            .write_all(row::head(self.declaration, &self.task_columns).as_bytes())
             .map_err(output_error(0))?;
         let phases = [("warmup", options.warmup), ("measured", options.rounds)];
         let mut planned = phases
@@ -187,7 +191,11 @@ impl Stream<'_> {
 
     fn write(&mut self, row: &Row, flush: bool) -> Result<(), WorkerError> {
         let written = self.summary.rows;
-        let faults = row.faults(self.declaration, self.machine.cpu());
+        let faults = row.faults(
+            self.declaration,
+            self.task_columns.len(),
+            self.machine.cpu(),
+        );
         row.write(faults.is_empty(), &mut self.line);
         self.output
             .write_all(self.line.as_bytes())
@@ -230,13 +238,13 @@ fn measure(
     phase: &'static str,
     round: u32,
 ) -> Result<Row, WorkerError> {
-    let before = Canary::read();
+    let before = machine.canary(prepared.cpus())?;
     let earlier = machine.usage()?;
     let cpu_begin = current_cpu();
     let outcome = prepared.round()?;
     let cpu_end = current_cpu();
     let usage = machine.usage()?.since(earlier);
-    let after = Canary::read();
+    let after = machine.canary(prepared.cpus())?;
     Ok(Row {
         phase,
         round,
