@@ -80,7 +80,7 @@ static void *map(size_t size, int fd, off_t offset)
 
 static void watchdog(int signal)
 {
-	dprintf(STDERR_FILENO, "watchdog: hung (signal %d)\n", signal);
+	dprintf(STDERR_FILENO, "watchdog: ended by signal %d\n", signal);
 	_exit(FAIL);
 }
 
