@@ -47,7 +47,7 @@ const REGISTERING_COUNTERS: [&str; 8] = [
 ];
 
 /// Names as documented; a workload added to `emit` fails the test below until it is here.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 11] = [
     "io-uring-futex-waitv",
     "io-uring-futex-scalar",
     "syscall-getpid",
@@ -55,6 +55,10 @@ const NAMES: [&str; 7] = [
     "flistxattr",
     MSG_RING,
     "mprotect-shared-dirty",
+    "mmap-munmap",
+    "page-fault",
+    "thread-pool",
+    "inotify-watch",
 ];
 
 const MSG_RING: &str = "io-uring-msg-ring-send-fd";
@@ -69,6 +73,8 @@ fn scenarios(name: &str) -> &'static [&'static str] {
             "register-install",
             "warm-refill",
         ],
+        "mmap-munmap" => &["anon", "file"],
+        "inotify-watch" => &["distinct", "shared", "pair"],
         _ => &[],
     }
 }
@@ -92,10 +98,14 @@ fn with_scenario<'a>(workload: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn counters(name: &str) -> &'static [&'static str] {
-    match name {
+    match name.split('/').next().unwrap() {
+        "mmap-munmap" => &["ops_ok", "failed_calls", "bad_address", "stuck", "off_cpu"],
+        "page-fault" => &["ops_ok", "failed_calls", "faults_off", "stuck", "off_cpu"],
         "syscall-getpid" => &["calls_ok"],
         "io-uring-nop" => &["completions_ok", "stray", "overflow"],
         "flistxattr" => &["calls_ok", "wrong_length", "wrong_names"],
+        "thread-pool" => &["threads_ok", "not_run", "failed_calls"],
+        "inotify-watch" => &["watches_ok", "bad_wd", "not_ignored", "queue_overflow"],
         "mprotect-shared-dirty" => &[
             "pages_ok",
             "wrong_value",
@@ -104,10 +114,10 @@ fn counters(name: &str) -> &'static [&'static str] {
             "part_restore",
             "part_touch",
         ],
-        "io-uring-msg-ring-send-fd/remove-refill" | "io-uring-msg-ring-send-fd/warm-refill" => {
+        MSG_RING if name.ends_with("/remove-refill") || name.ends_with("/warm-refill") => {
             &REMOVING_COUNTERS
         }
-        _ if name.starts_with(MSG_RING) => &REGISTERING_COUNTERS,
+        MSG_RING => &REGISTERING_COUNTERS,
         _ => &PAIR_COUNTERS,
     }
 }
@@ -168,7 +178,88 @@ fn passed(output: &Output) -> Option<String> {
     Some(rows)
 }
 
-fn check_stream(name: &str, stream: &str, rows: &[(&str, &str)], ops: u64) {
+/// What the stream calls a program that runs its default scenario.
+fn stream_name(name: &str) -> String {
+    match name {
+        "mmap-munmap" => format!("{name}/anon"),
+        "inotify-watch" => format!("{name}/distinct"),
+        _ => name.to_owned(),
+    }
+}
+
+/// A window long enough that another load of the machine leaves no task without an op,
+/// and two pools on one CPU.
+fn steady(name: &str) -> &'static str {
+    match name.split('/').next().unwrap() {
+        "mmap-munmap" | "page-fault" => "--window_ms 200",
+        "thread-pool" => "--oversubscribe 1",
+        _ => "",
+    }
+}
+
+fn arguments<'a>(parts: &[&'a str]) -> Vec<&'a str> {
+    parts
+        .iter()
+        .flat_map(|part| part.split_whitespace())
+        .collect()
+}
+
+fn cpus() -> usize {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    usize::try_from(allowed.count()).unwrap()
+}
+
+/// The columns after the counters, of a program that has tasks.
+fn recorded(name: &str, tasks: usize) -> Vec<String> {
+    let of_task = match name.split('/').next().unwrap() {
+        "mmap-munmap" | "page-fault" => "ops",
+        "thread-pool" | "inotify-watch" => "elapsed",
+        _ => return Vec::new(),
+    };
+    let parts: &[&str] = match name {
+        "inotify-watch/pair" => &["part_distinct", "part_shared"],
+        _ => &[],
+    };
+    parts
+        .iter()
+        .chain(&["tasks", "task_cpus"])
+        .map(|column| (*column).to_owned())
+        .chain((0..tasks).map(|task| format!("task{task}_{of_task}")))
+        .collect()
+}
+
+/// What must hold of the recorded columns, whatever the machine did.
+fn check_recorded(name: &str, tasks: usize, numbers: &[u64], line: &str) {
+    let columns = recorded(name, tasks);
+    if columns.is_empty() {
+        return;
+    }
+    let (ops, elapsed) = (numbers[0], numbers[1]);
+    let found = &numbers[numbers.len() - columns.len()..];
+    let (found, of_task) = found.split_at(found.len() - tasks);
+    let (parts, found) = found.split_at(found.len() - 2);
+    assert_eq!(found, [tasks as u64, tasks.min(cpus()) as u64], "{line}");
+    if !parts.is_empty() {
+        assert_eq!(parts.iter().sum::<u64>(), elapsed, "{line}");
+    }
+    let longest = *of_task.iter().max().unwrap();
+    match name.split('/').next().unwrap() {
+        "thread-pool" => assert_eq!(longest, elapsed, "{line}"),
+        // Of each cycle the last worker counts, and that need not be the same one.
+        "inotify-watch" if tasks > 1 => assert!(longest <= elapsed, "{line}"),
+        "inotify-watch" => assert_eq!(longest, elapsed, "{line}"),
+        _ => assert_eq!(of_task.iter().sum::<u64>(), ops, "{line}"),
+    }
+}
+
+fn check_stream(name: &str, stream: &str, rows: &[(&str, &str)], ops: Option<u64>) {
+    let tasks = if name == "thread-pool" { 2 } else { 1 };
+    check_tasks(&stream_name(name), tasks, stream, rows, ops);
+}
+
+/// `ops` is `None` where a window of time decides how many there are.
+fn check_tasks(name: &str, tasks: usize, stream: &str, rows: &[(&str, &str)], ops: Option<u64>) {
+    let recorded = recorded(name, tasks);
     let lines: Vec<&str> = stream.lines().collect();
     assert!(stream.ends_with('\n'));
     assert_eq!(lines.len(), rows.len() + 3, "{stream}");
@@ -177,6 +268,7 @@ fn check_stream(name: &str, stream: &str, rows: &[(&str, &str)], ops: u64) {
         FIXED_COLUMNS.as_slice(),
         SYSCALL_CANARY_COLUMNS.as_slice(),
         counters(name),
+        &recorded.iter().map(String::as_str).collect::<Vec<_>>(),
         &[STATUS_COLUMN],
     ]
     .concat();
@@ -191,11 +283,14 @@ fn check_stream(name: &str, stream: &str, rows: &[(&str, &str)], ops: u64) {
             .iter()
             .map(|cell| cell.parse().unwrap())
             .collect();
+        let ops = ops.unwrap_or(numbers[0]);
         assert_eq!(numbers[0], ops, "{line}");
+        assert!(ops > 0, "{line}");
         assert!(numbers[1] > 0, "elapsed: {line}");
         assert_eq!(numbers[2], numbers[3], "the CPU changed: {line}");
         assert!(numbers[8..12].iter().all(|ns| *ns > 0), "canary: {line}");
         check_counters(name, line, ops, numbers[1], &numbers[12..]);
+        check_recorded(name, tasks, &numbers, line);
     }
 }
 
@@ -220,18 +315,22 @@ fn check_counters(name: &str, line: &str, ops: u64, elapsed: u64, found: &[u64])
     assert!(parts[1..].iter().all(|part| *part > 0), "{line}");
 }
 
-fn default_ops(name: &str) -> u64 {
-    match name {
-        "syscall-getpid" => 65_536,
-        "io-uring-nop" => 32_768,
-        "flistxattr" => 8_192,
-        "mprotect-shared-dirty" => 4 * 16_384,
-        "io-uring-msg-ring-send-fd/first-fill" | "io-uring-msg-ring-send-fd/warm-refill" => {
-            8 * 4_096
+fn default_ops(name: &str) -> Option<u64> {
+    match name.split('/').next().unwrap() {
+        "syscall-getpid" => Some(65_536),
+        "io-uring-nop" => Some(32_768),
+        "flistxattr" => Some(8_192),
+        "mprotect-shared-dirty" => Some(4 * 16_384),
+        "mmap-munmap" | "page-fault" => None,
+        "thread-pool" => Some(2 * 8 * 16),
+        "inotify-watch" if name.ends_with("/pair") => Some(2 * 96 * 32),
+        "inotify-watch" => Some(96 * 32),
+        MSG_RING if name.ends_with("/first-fill") || name.ends_with("/warm-refill") => {
+            Some(8 * 4_096)
         }
-        "io-uring-msg-ring-send-fd/register-install" => 256,
-        _ if name.starts_with(MSG_RING) => 8,
-        _ => 512 * 8,
+        MSG_RING if name.ends_with("/register-install") => Some(256),
+        MSG_RING => Some(8),
+        _ => Some(512 * 8),
     }
 }
 
@@ -245,7 +344,7 @@ fn every_program_writes_a_whole_stream_of_passing_rows() {
     for name in &workloads() {
         let dir = tempfile::tempdir().unwrap();
         let program = compile(dir.path(), name, "cc", &["-O2"]);
-        let words = with_scenario(name, &["--warmup", "1", "--rounds", "2"]);
+        let words = with_scenario(name, &arguments(&["--warmup 1 --rounds 2", steady(name)]));
         let output = run(&program, &words, "", false);
         let Some(stream) = passed(&output) else {
             continue;
@@ -264,12 +363,15 @@ fn the_byte_q_ends_a_stepping_run_with_the_rows_so_far() {
         let dir = tempfile::tempdir().unwrap();
         let program = compile(dir.path(), name, "cc", &["-O2"]);
         let rows = [("warmup", "0"), ("measured", "0")];
-        let short = with_scenario(name, &["--warmup", "1", "--rounds", "9"]);
+        let short = with_scenario(name, &arguments(&["--warmup 1 --rounds 9", steady(name)]));
         let Some(stream) = passed(&run(&program, &short, "\nq\n\n\n", true)) else {
             continue;
         };
         check_stream(name, &stream, &rows, default_ops(name));
-        let option = with_scenario(name, &["--step", "--warmup", "0", "--rounds", "9"]);
+        let option = with_scenario(
+            name,
+            &arguments(&["--step --warmup 0 --rounds 9", steady(name)]),
+        );
         let closed = passed(&run(&program, &option, "", false)).unwrap();
         check_stream(name, &closed, &[("measured", "0")], default_ops(name));
     }
@@ -289,7 +391,7 @@ fn parameters_set_the_shape_of_a_round_up_to_their_limits() {
         ] {
             let words: Vec<&str> = once.into_iter().chain(shape.split(' ')).collect();
             if let Some(stream) = passed(&run(&program, &words, "", false)) {
-                check_stream(name, &stream, &rows, ops);
+                check_stream(name, &stream, &rows, Some(ops));
             }
         }
         let refused = run(&program, &["--words", "3"], "", false);
@@ -338,7 +440,7 @@ fn parameters_set_the_shape_of_a_round_up_to_their_limits() {
         let shape: Vec<&str> = once.into_iter().chain(shape.split(' ')).collect();
         let words = with_scenario(name, &shape);
         if let Some(stream) = passed(&run(&program, &words, "", false)) {
-            check_stream(name, &stream, &rows, ops);
+            check_stream(name, &stream, &rows, Some(ops));
         }
     }
     for (name, shape) in [
@@ -363,6 +465,351 @@ fn parameters_set_the_shape_of_a_round_up_to_their_limits() {
         let refused = run(&dir.path().join(name), &words, "", false);
         assert_eq!(refused.status.code(), Some(64), "{name} {shape}");
     }
+}
+
+/// Scenarios and shapes of the programs that have tasks; `%` is the number of tasks.
+///
+/// At the end the ops of one task, where no window of time decides.
+const TASK_SHAPES: [(&str, &str, Option<u64>); 10] = [
+    ("mmap-munmap/anon", "--tasks %", None),
+    ("mmap-munmap/anon", "--tasks % --threads 1", None),
+    ("mmap-munmap/file", "--tasks % --mib 1", None),
+    ("page-fault", "--tasks %", None),
+    ("page-fault", "--tasks % --threads 1 --mib 1", None),
+    ("thread-pool", "--pools %", Some(8 * 16)),
+    (
+        "thread-pool",
+        "--pools % --threads 3 --cycles 2 --stack_kib 64",
+        Some(6),
+    ),
+    (
+        "inotify-watch/distinct",
+        "--workers % --cycles 3",
+        Some(96 * 3),
+    ),
+    (
+        "inotify-watch/shared",
+        "--workers % --watches 5 --cycles 2",
+        Some(10),
+    ),
+    (
+        "inotify-watch/pair",
+        "--workers % --watches 5 --cycles 2",
+        Some(20),
+    ),
+];
+
+fn run_tasks(dir: &Path, name: &str, tasks: usize, shape: &str, more: &str) -> Output {
+    let (program, scenario) = name.split_once('/').unwrap_or((name, ""));
+    let chosen = match scenario {
+        "" => String::new(),
+        _ => format!("--scenario {scenario}"),
+    };
+    let shape = shape.replace('%', &tasks.to_string());
+    let window = match program {
+        "mmap-munmap" | "page-fault" => steady(program),
+        _ => "",
+    };
+    let rest = ["--warmup 0 --rounds 1", window, more];
+    let words = arguments(&[&[chosen.as_str(), &shape], rest.as_slice()].concat());
+    run(&dir.join(program), &words, "", false)
+}
+
+#[test]
+fn each_scenario_runs_with_one_task_with_two_and_oversubscribed() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = [("measured", "0")];
+    for (name, shape, ops_of_task) in TASK_SHAPES {
+        compile(dir.path(), name.split('/').next().unwrap(), "cc", &["-O2"]);
+        for tasks in [1, 2, cpus() + 1] {
+            let output = run_tasks(dir.path(), name, tasks, shape, "--oversubscribe 1");
+            let stream = passed(&output).unwrap();
+            let ops = ops_of_task.map(|ops| ops * tasks as u64);
+            check_tasks(name, tasks, &stream, &rows, ops);
+        }
+    }
+}
+
+#[test]
+fn more_tasks_than_cpus_are_refused_with_both_numbers_and_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (many, cpus) = (cpus() + 1, cpus());
+    for (name, shape, _) in TASK_SHAPES {
+        compile(dir.path(), name.split('/').next().unwrap(), "cc", &["-O2"]);
+        let output = run_tasks(dir.path(), name, many, shape, "");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{name}: {said}");
+        assert!(output.stdout.is_empty(), "{name}");
+        let both = format!("{many} tasks but {cpus} CPUs");
+        assert!(said.contains(&both), "{said}");
+        assert!(said.contains("oversubscribe 1"), "{said}");
+    }
+}
+
+/// Spoils calls of the tasks, never the sampler's own: one in 16 of a window, or the
+/// last of a round that makes a known number. Files are made in $TMPDIR only.
+const TASK_FAULTS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <unistd.h>
+enum { NO_MAP = 1, NO_UNMAP, UNALIGNED, POPULATED, SLOW, ASTRAY,
+       NOT_RUN, NO_THREAD, NO_JOIN,
+       NO_ADD, SAME_WD, NO_REMOVE, LOST, REPEATED, UNKNOWN, OVERFLOWN,
+       NO_WATCH, NO_INSTANCE };
+void *__real_mmap(void *, size_t, int, int, int, off_t);
+int __real_munmap(void *, size_t);
+int __real_sched_getcpu(void);
+int __real_pthread_create(pthread_t *, const pthread_attr_t *,
+			  void *(*)(void *), void *);
+int __real_pthread_join(pthread_t, void **);
+int __real_inotify_init1(int);
+int __real_inotify_add_watch(int, const char *, uint32_t);
+int __real_inotify_rm_watch(int, int);
+ssize_t __real_read(int, void *, size_t);
+char *__real_mkdtemp(char *);
+static pid_t sampler;
+static int maps, unmaps, creates, joins, adds, removes, reads, inotify, wd;
+__attribute__((constructor)) static void begin(void)
+{
+	sampler = getpid();
+}
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
+{
+	int spoil = getpid() != sampler && ++maps % 16 == 0;
+	if (getpid() != sampler && FAULT == SLOW)
+		usleep(300000);
+	if (spoil && FAULT == NO_MAP)
+		return errno = ENOMEM, MAP_FAILED;
+	if (spoil && FAULT == POPULATED)
+		flags |= MAP_POPULATE;
+	p = __real_mmap(p, n, prot, flags, fd, at);
+	return spoil && FAULT == UNALIGNED ? (char *)p + 8 : p;
+}
+int __wrap_munmap(void *p, size_t n)
+{
+	int r = __real_munmap((void *)((uintptr_t)p & -4096), n);
+	if (getpid() != sampler && ++unmaps % 16 == 0 && FAULT == NO_UNMAP)
+		return errno = ENOMEM, -1;
+	return r;
+}
+int __wrap_sched_getcpu(void)
+{
+	int astray = getpid() != sampler && FAULT == ASTRAY;
+	return __real_sched_getcpu() + astray;
+}
+static void *idle(void *p)
+{
+	return p;
+}
+/* 1 pool, then 16 threads of the rehearsal and 16 of the round. */
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a,
+			  void *(*run)(void *), void *p)
+{
+	int last = ++creates == 33;
+	if (last && FAULT == NO_THREAD)
+		return EAGAIN;
+	return __real_pthread_create(t, a, last && FAULT == NOT_RUN ?
+				     idle : run, p);
+}
+int __wrap_pthread_join(pthread_t t, void **p)
+{
+	int r = __real_pthread_join(t, p);
+	return ++joins == 32 && FAULT == NO_JOIN ? EINVAL : r;
+}
+int __wrap_inotify_init1(int flags)
+{
+	if (FAULT == NO_INSTANCE)
+		return errno = EMFILE, -1;
+	return inotify = __real_inotify_init1(flags);
+}
+/* 4 watches tried, 4 of the rehearsal, 4 of the round. */
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+	int last = ++adds == 12;
+	if (FAULT == NO_WATCH || (last && FAULT == NO_ADD))
+		return errno = ENOSPC, -1;
+	if (last && FAULT == SAME_WD)
+		return wd;
+	return wd = __real_inotify_add_watch(fd, path, mask);
+}
+int __wrap_inotify_rm_watch(int fd, int wd)
+{
+	int r = __real_inotify_rm_watch(fd, wd);
+	return ++removes == 12 && FAULT == NO_REMOVE ? -1 : r;
+}
+/* Two for 8 events of trial and rehearsal, one for none: the fourth counts. */
+ssize_t __wrap_read(int fd, void *p, size_t n)
+{
+	struct inotify_event *events = p;
+	ssize_t r = __real_read(fd, p, n);
+	if (fd != inotify || ++reads != 4 || r != 4 * sizeof(*events))
+		return r;
+	events[4] = events[0];
+	if (FAULT == UNKNOWN)
+		events[4].wd = 9999;
+	if (FAULT == OVERFLOWN)
+		events[4].wd = -1, events[4].mask = IN_Q_OVERFLOW;
+	if (FAULT == REPEATED || FAULT == UNKNOWN || FAULT == OVERFLOWN)
+		r += sizeof(*events);
+	return FAULT == LOST ? r - (ssize_t)sizeof(*events) : r;
+}
+char *__wrap_mkdtemp(char *path)
+{
+	if (strncmp(path, getenv("TMPDIR"), strlen(getenv("TMPDIR"))))
+		return errno = ENOENT, NULL;
+	return __real_mkdtemp(path);
+}
+"#;
+
+const TASK_WRAPS: &str = "-Wl,--wrap=mmap,--wrap=munmap,--wrap=sched_getcpu,\
+    --wrap=pthread_create,--wrap=pthread_join,--wrap=inotify_init1,\
+    --wrap=inotify_add_watch,--wrap=inotify_rm_watch,--wrap=read,--wrap=mkdtemp";
+
+/// The program with the fault, to be run; `dir` keeps it and is its `$TMPDIR`'s parent.
+fn with_task_fault(dir: &Path, name: &str, fault: &str, shape: &str) -> Command {
+    let shim = dir.join("faults.c");
+    std::fs::write(&shim, TASK_FAULTS).unwrap();
+    let define = format!("-DFAULT={fault}");
+    let flags = ["-O2", &define, TASK_WRAPS, shim.to_str().unwrap()];
+    let program = compile(dir, name, "cc", &flags);
+    let files = dir.join("files");
+    std::fs::create_dir(&files).unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(arguments(&["--warmup 0", shape]))
+        .env("TMPDIR", files)
+        .env_remove(STEP_VARIABLE);
+    command
+}
+
+fn run_with_task_fault(name: &str, fault: &str, shape: &str) -> Output {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = format!("{shape} --rounds 1");
+    let output = with_task_fault(dir.path(), name, fault, &shape)
+        .output()
+        .unwrap();
+    assert_no_files(dir.path());
+    output
+}
+
+fn assert_no_files(dir: &Path) {
+    let left = std::fs::read_dir(dir.join("files")).unwrap().count();
+    assert_eq!(left, 0, "a folder was left");
+}
+
+/// The counters of the only row that are not what they must be.
+fn off_counters(name: &str, output: &Output) -> Vec<&'static str> {
+    let rows = String::from_utf8(output.stdout.clone()).unwrap();
+    let row = rows.lines().nth(2).unwrap();
+    let cells: Vec<&str> = row.split('\t').collect();
+    let status = cells[cells.len() - 1];
+    let off: Vec<&str> = counters(name)
+        .iter()
+        .zip(&cells[14..])
+        .filter(|(counter, cell)| {
+            let wanted = if counter.ends_with("_ok") {
+                cells[2]
+            } else {
+                "0"
+            };
+            **cell != wanted
+        })
+        .map(|(counter, _)| *counter)
+        .collect();
+    assert_eq!(off.is_empty(), status == STATUS_PASS, "{rows}");
+    assert_eq!(off.is_empty(), output.status.success(), "{rows}");
+    off
+}
+
+#[test]
+fn a_spoilt_call_of_a_task_fails_the_row_by_its_counter() {
+    let none: [&str; 0] = [];
+    for (name, fault, caught) in [
+        ("mmap-munmap", "0", none.as_slice()),
+        ("mmap-munmap", "NO_MAP", &["ops_ok", "failed_calls"]),
+        ("mmap-munmap", "NO_UNMAP", &["ops_ok", "failed_calls"]),
+        ("mmap-munmap", "UNALIGNED", &["ops_ok", "bad_address"]),
+        ("mmap-munmap", "SLOW", &["stuck"]),
+        ("mmap-munmap", "ASTRAY", &["off_cpu"]),
+        // Populated pages are written without a fault: fewer faults than pages.
+        ("page-fault", "POPULATED", &["ops_ok", "faults_off"]),
+        ("page-fault", "0", &none),
+        // A lap without memory writes no page, so no op is wrong.
+        ("page-fault", "NO_MAP", &["failed_calls"]),
+        ("page-fault", "NO_UNMAP", &["failed_calls"]),
+        ("page-fault", "ASTRAY", &["off_cpu"]),
+        ("thread-pool", "0", &none),
+        ("thread-pool", "NOT_RUN", &["threads_ok", "not_run"]),
+        (
+            "thread-pool",
+            "NO_THREAD",
+            &["threads_ok", "not_run", "failed_calls"],
+        ),
+        ("thread-pool", "NO_JOIN", &["failed_calls"]),
+        ("inotify-watch", "0", &none),
+        ("inotify-watch", "NO_ADD", &["watches_ok", "bad_wd"]),
+        // Two adds, one watch: one IN_IGNORED only.
+        (
+            "inotify-watch",
+            "SAME_WD",
+            &["watches_ok", "bad_wd", "not_ignored"],
+        ),
+        ("inotify-watch", "NO_REMOVE", &["watches_ok", "bad_wd"]),
+        ("inotify-watch", "LOST", &["watches_ok", "not_ignored"]),
+        ("inotify-watch", "REPEATED", &["watches_ok", "not_ignored"]),
+        ("inotify-watch", "UNKNOWN", &["not_ignored"]),
+        ("inotify-watch", "OVERFLOWN", &["queue_overflow"]),
+    ] {
+        let shape = match name {
+            "thread-pool" => "--pools 1 --threads 4 --cycles 4",
+            "inotify-watch" => "--watches 4 --cycles 1",
+            _ => "--mib 1 --window_ms 100",
+        };
+        let output = run_with_task_fault(name, fault, shape);
+        assert_eq!(off_counters(name, &output), caught, "{name} {fault}");
+    }
+}
+
+#[test]
+fn a_limit_of_inotify_that_is_too_low_is_named_with_what_was_wanted() {
+    for (fault, sysctl, wanted) in [
+        ("NO_WATCH", "fs.inotify.max_user_watches", "wanted 4 "),
+        ("NO_INSTANCE", "fs.inotify.max_user_instances", "wanted 1 "),
+    ] {
+        let output = run_with_task_fault("inotify-watch", fault, "--watches 4");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(output.stdout.is_empty(), "{said}");
+        assert!(said.contains(sysctl), "{said}");
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_killed_inotify_watch_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = with_task_fault(dir.path(), "inotify-watch", "0", "--step")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The first byte of the stream comes when a row is written: the files are there.
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    assert!(std::fs::read_dir(dir.path().join("files")).unwrap().count() > 0);
+    let killed = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_no_files(dir.path());
 }
 
 /// Stands between a program and the kernel and spoils one answer of the round.
@@ -748,7 +1195,7 @@ fn sanitizers_find_nothing_in_one_round() {
             "-fno-sanitize-recover=all",
         ];
         let program = compile(dir.path(), name, "cc", &flags);
-        let words = with_scenario(name, &["--warmup", "0", "--rounds", "1"]);
+        let words = with_scenario(name, &arguments(&["--warmup 0 --rounds 1", steady(name)]));
         let output = run(&program, &words, "", false);
         if let Some(stream) = passed(&output) {
             check_stream(name, &stream, &[("measured", "0")], default_ops(name));

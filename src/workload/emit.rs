@@ -9,7 +9,7 @@ use super::declaration::split_scenario;
 const SPDX: &str = "// SPDX-License-Identifier:";
 
 /// Workload name to C text, in the order of the catalogue.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 11] = [
     (
         "io-uring-futex-waitv",
         include_str!("../../reproducer/io-uring-futex-waitv.c"),
@@ -35,10 +35,23 @@ const SOURCES: [(&str, &str); 7] = [
         "mprotect-shared-dirty",
         include_str!("../../reproducer/mprotect-shared-dirty.c"),
     ),
+    (
+        "mmap-munmap",
+        include_str!("../../reproducer/mmap-munmap.c"),
+    ),
+    ("page-fault", include_str!("../../reproducer/page-fault.c")),
+    (
+        "thread-pool",
+        include_str!("../../reproducer/thread-pool.c"),
+    ),
+    (
+        "inotify-watch",
+        include_str!("../../reproducer/inotify-watch.c"),
+    ),
 ];
 
 /// The headers a C text may include by quoted name; none includes another.
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 5] = [
     ("regbundle.h", include_str!("../../reproducer/regbundle.h")),
     (
         "regbundle-ring.h",
@@ -47,6 +60,14 @@ const HEADERS: [(&str, &str); 3] = [
     (
         "regbundle-futex.h",
         include_str!("../../reproducer/regbundle-futex.h"),
+    ),
+    (
+        "regbundle-tasks.h",
+        include_str!("../../reproducer/regbundle-tasks.h"),
+    ),
+    (
+        "regbundle-window.h",
+        include_str!("../../reproducer/regbundle-window.h"),
     ),
 ];
 
@@ -123,6 +144,8 @@ mod tests {
     fn most_lines(name: &str) -> usize {
         match name {
             "io-uring-msg-ring-send-fd" => 800,
+            "mmap-munmap" | "page-fault" => 660,
+            "inotify-watch" => 780,
             _ => 600,
         }
     }
