@@ -6,15 +6,23 @@ use super::error::WorkloadError;
 use super::flistxattr::Flistxattr;
 use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
+use super::io_uring_msg_ring_send_fd::{MsgRingSendFd, Scenario};
 use super::io_uring_nop::IoUringNop;
+use super::mprotect_shared_dirty::MprotectSharedDirty;
 use super::syscall_getpid::SyscallGetpid;
 
-static ALL: [&dyn Workload; 5] = [
+static ALL: [&dyn Workload; 11] = [
     &IoUringFutexWaitv,
     &IoUringFutexScalar,
     &Flistxattr,
     &SyscallGetpid,
     &IoUringNop,
+    &MsgRingSendFd::new(Scenario::FirstFill),
+    &MsgRingSendFd::new(Scenario::RemoveRefill),
+    &MsgRingSendFd::new(Scenario::RegisterFill),
+    &MsgRingSendFd::new(Scenario::RegisterInstall),
+    &MsgRingSendFd::new(Scenario::WarmRefill),
+    &MprotectSharedDirty,
 ];
 
 /// Every workload, in the order of the catalogue.

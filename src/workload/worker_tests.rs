@@ -252,6 +252,13 @@ fn every_workload_does_its_work_on_this_kernel() {
             "syscall-getpid" => "65536",
             "io-uring-nop" => "32768",
             "flistxattr" => "8192",
+            "mprotect-shared-dirty" => "65536",
+            "io-uring-msg-ring-send-fd/first-fill" | "io-uring-msg-ring-send-fd/warm-refill" => {
+                "32768"
+            }
+            "io-uring-msg-ring-send-fd/remove-refill"
+            | "io-uring-msg-ring-send-fd/register-fill" => "8",
+            "io-uring-msg-ring-send-fd/register-install" => "256",
             _ => "4096",
         };
         assert_eq!(column(&rows, "ops"), [ops; 3]);
