@@ -21,6 +21,7 @@ pub mod mprotect_shared_dirty;
 pub mod parameters;
 pub mod registry;
 mod row;
+mod send_fd_declarations;
 mod send_fd_ledger;
 mod send_fd_rings;
 pub mod syscall_getpid;
