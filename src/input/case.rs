@@ -70,6 +70,10 @@ pub fn plan_of(case: &Case, file: &str) -> Result<Plan, CaseError> {
         let declaration = registry::declaration(&section.name)
             .ok_or_else(|| value(section.name.clone(), known_workloads()))?;
         let params = crate::workload::parameters::Parameters::resolve(declaration, &section.params)
+            .and_then(|params| {
+                let workload = registry::get(&section.name)?;
+                workload.check(&params).map(|()| params)
+            })
             .map_err(|error| value("other parameters".to_owned(), error.to_string()))?;
         workloads.push(PlannedWorkload {
             name: section.name.clone(),
@@ -539,6 +543,11 @@ role = "target"
         let case = read_case(&text, "case.toml").unwrap();
         let message = plan_of(&case, "case.toml").unwrap_err().to_string();
         assert!(message.contains("calls"), "{message}");
+        // Two parameters that contradict each other, each within its limits.
+        let text = CASE.replace("syscall-getpid", "io-uring-futex-waitv");
+        let case = read_case(&format!("{text}params = {{ wake = 9 }}\n"), "case.toml").unwrap();
+        let message = plan_of(&case, "case.toml").unwrap_err().to_string();
+        assert!(message.contains("wake"), "{message}");
     }
 
     #[test]

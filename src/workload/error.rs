@@ -68,6 +68,32 @@ pub enum WorkloadError {
         /// Words in one vector.
         words: u64,
     },
+    /// More installs than the table has slots.
+    #[error("parameter 'installs' is {installs}; wanted at most 'slots', which is {slots}")]
+    InstallsBeyondSlots {
+        /// Installs in a batch.
+        installs: u64,
+        /// Slots of the table.
+        slots: u64,
+    },
+    /// The process may not have as many open files as a workload needs.
+    #[error(
+        "the hard limit of open files (RLIMIT_NOFILE) is {found}, wanted {wanted} or more; raise it as root with: ulimit -Hn {wanted}"
+    )]
+    OpenFilesLimit {
+        /// The hard limit.
+        found: u64,
+        /// What the workload needs.
+        wanted: u64,
+    },
+    /// Pages here are of another size than the one the workload is defined for.
+    #[error("pages of this kernel are of {found} bytes, wanted {wanted}; use a kernel with such")]
+    PageSize {
+        /// Size of a page, bytes.
+        found: usize,
+        /// Size wanted, bytes.
+        wanted: usize,
+    },
     /// The kernel lacks an operation.
     #[error("not on this kernel: {operation}; it needs Linux {since} or newer")]
     NotOnThisKernel {
@@ -126,14 +152,6 @@ pub enum WorkloadError {
         found: String,
         /// What is needed.
         wanted: u64,
-    },
-    /// Pages have another size here.
-    #[error("not on this machine: {workload} counts pages of 4096 bytes, here a page has {found}")]
-    PageSize {
-        /// The workload.
-        workload: &'static str,
-        /// Bytes of a page here.
-        found: usize,
     },
     /// A task could not be started.
     #[error("{call} failed for task {task} of {workload}")]
@@ -219,6 +237,20 @@ pub enum WorkloadError {
         /// The result it must have.
         wanted: i32,
     },
+    /// Something the preflight tried gave another answer than the only right one.
+    #[error(
+        "preflight of {workload}: {what}: {found}, wanted {wanted}; nothing was measured, as rows would not say what they claim"
+    )]
+    PreflightCheck {
+        /// The workload.
+        workload: &'static str,
+        /// What was tried.
+        what: &'static str,
+        /// What came of it.
+        found: String,
+        /// What must come of it.
+        wanted: String,
+    },
     /// The list of the preflight does not hold what was put there.
     #[error(
         "preflight of {workload}: a list of {found} bytes, wanted {wanted}, with {wrong} names missing or unexpected"
@@ -244,12 +276,14 @@ impl WorkloadError {
             | Self::UnknownParameter { .. }
             | Self::OutOfLimits { .. }
             | Self::WakeBeyondWords { .. }
-            | Self::Oversubscribed { .. } => Kind::Usage,
+            | Self::Oversubscribed { .. }
+            | Self::InstallsBeyondSlots { .. } => Kind::Usage,
             Self::NotOnThisKernel { .. }
             | Self::IoUringNotPermitted { .. }
             | Self::IoUringAbsent
             | Self::NoTmpfsAttributes { .. }
             | Self::LimitTooLow { .. }
+            | Self::OpenFilesLimit { .. }
             | Self::PageSize { .. } => Kind::Skipped,
             Self::System { .. }
             | Self::Task { .. }
@@ -258,6 +292,7 @@ impl WorkloadError {
             | Self::QueueFull { .. }
             | Self::Short { .. }
             | Self::Preflight { .. }
+            | Self::PreflightCheck { .. }
             | Self::PreflightList { .. } => Kind::Failed,
         }
     }

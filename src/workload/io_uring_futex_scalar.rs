@@ -86,8 +86,8 @@ impl Workload for IoUringFutexScalar {
         io_uring_support::support(
             NAME,
             &[
-                (opcode::FutexWait::CODE, "IORING_OP_FUTEX_WAIT"),
-                (opcode::FutexWake::CODE, "IORING_OP_FUTEX_WAKE"),
+                (opcode::FutexWait::CODE, "IORING_OP_FUTEX_WAIT", "6.7"),
+                (opcode::FutexWake::CODE, "IORING_OP_FUTEX_WAKE", "6.7"),
             ],
         )
     }

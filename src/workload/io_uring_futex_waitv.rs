@@ -158,8 +158,8 @@ impl Workload for IoUringFutexWaitv {
         io_uring_support::support(
             NAME,
             &[
-                (opcode::FutexWaitV::CODE, "IORING_OP_FUTEX_WAITV"),
-                (opcode::FutexWake::CODE, "IORING_OP_FUTEX_WAKE"),
+                (opcode::FutexWaitV::CODE, "IORING_OP_FUTEX_WAITV", "6.7"),
+                (opcode::FutexWake::CODE, "IORING_OP_FUTEX_WAKE", "6.7"),
             ],
         )
     }

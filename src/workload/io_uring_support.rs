@@ -9,7 +9,7 @@ use super::error::WorkloadError;
 /// Asks the kernel for operations, each with the release that brought it.
 pub fn support(
     workload: &'static str,
-    operations: &[(u8, &'static str)],
+    operations: &[(u8, &'static str, &'static str)],
 ) -> Result<(), WorkloadError> {
     let ring = IoUring::new(1).map_err(setup_error(workload))?;
     let mut probe = Probe::new();
@@ -20,12 +20,9 @@ pub fn support(
             call: "io_uring_register(IORING_REGISTER_PROBE)",
             source,
         })?;
-    for (code, operation) in operations {
+    for (code, operation, since) in operations {
         if !probe.is_supported(*code) {
-            return Err(WorkloadError::NotOnThisKernel {
-                operation,
-                since: "6.7",
-            });
+            return Err(WorkloadError::NotOnThisKernel { operation, since });
         }
     }
     Ok(())
@@ -96,7 +93,7 @@ mod tests {
 
     #[test]
     fn an_operation_no_kernel_has_is_named() {
-        match support("some-workload", &[(254, "IORING_OP_OF_NO_KERNEL")]) {
+        match support("some-workload", &[(254, "IORING_OP_OF_NO_KERNEL", "9.9")]) {
             Err(error @ WorkloadError::NotOnThisKernel { .. }) => {
                 let message = error.to_string();
                 assert!(

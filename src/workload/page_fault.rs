@@ -108,8 +108,8 @@ impl Workload for PageFault {
         match page_size() {
             PAGE => Ok(()),
             found => Err(WorkloadError::PageSize {
-                workload: DECLARATION.name,
                 found,
+                wanted: 4096,
             }),
         }
     }

@@ -7,18 +7,26 @@ use super::flistxattr::Flistxattr;
 use super::inotify_watch::InotifyWatch;
 use super::io_uring_futex_scalar::IoUringFutexScalar;
 use super::io_uring_futex_waitv::IoUringFutexWaitv;
+use super::io_uring_msg_ring_send_fd::{MsgRingSendFd, Scenario};
 use super::io_uring_nop::IoUringNop;
 use super::mmap_munmap::MmapMunmap;
+use super::mprotect_shared_dirty::MprotectSharedDirty;
 use super::page_fault::PageFault;
 use super::syscall_getpid::SyscallGetpid;
 use super::thread_pool::ThreadPool;
 
-static ALL: [&dyn Workload; 12] = [
+static ALL: [&dyn Workload; 18] = [
     &IoUringFutexWaitv,
     &IoUringFutexScalar,
     &Flistxattr,
     &SyscallGetpid,
     &IoUringNop,
+    &MsgRingSendFd::new(Scenario::FirstFill),
+    &MsgRingSendFd::new(Scenario::RemoveRefill),
+    &MsgRingSendFd::new(Scenario::RegisterFill),
+    &MsgRingSendFd::new(Scenario::RegisterInstall),
+    &MsgRingSendFd::new(Scenario::WarmRefill),
+    &MprotectSharedDirty,
     &MmapMunmap::ANON,
     &MmapMunmap::FILE,
     &PageFault,

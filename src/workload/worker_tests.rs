@@ -270,6 +270,13 @@ fn every_workload_does_its_work_on_this_kernel() {
         let rows = parse(&output.bytes, declaration.name, &counters);
         assert_eq!(column(&rows, "status"), ["pass"; 3]);
         let ops = match declaration.name {
+            "mprotect-shared-dirty" => Some("65536"),
+            "io-uring-msg-ring-send-fd/first-fill" | "io-uring-msg-ring-send-fd/warm-refill" => {
+                Some("32768")
+            }
+            "io-uring-msg-ring-send-fd/remove-refill"
+            | "io-uring-msg-ring-send-fd/register-fill" => Some("8"),
+            "io-uring-msg-ring-send-fd/register-install" => Some("256"),
             "syscall-getpid" => Some("65536"),
             "io-uring-nop" => Some("32768"),
             "flistxattr" => Some("8192"),
