@@ -93,6 +93,9 @@ pub enum WorkloadAction {
         /// Its name.
         name: String,
     },
+    /// The catalogue as Markdown: a part of docs/workloads.md.
+    #[command(hide = true)]
+    Docs,
     /// The standalone C file, on stdout.
     Emit {
         /// Its name.

@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("input", &["model", "workload"]),
     ("gate", &["model", "stats", "workload"]),
     ("judge", &["gate", "model", "stats"]),
-    ("render", &["gate", "judge", "model", "workload"]),
+    ("render", &["gate", "judge", "model", "stats", "workload"]),
     (
         "bundle",
         &["input", "judge", "model", "render", "stats", "workload"],

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use crate::cli::WorkloadAction;
 use crate::error::CommandError;
 use crate::model::protocol::Clock;
+use crate::render::catalogue::{catalogue, direction, expectation};
 use crate::render::table::{Align, layout};
 use crate::stats::figure::Measure;
 use crate::ui::Ui;
-use crate::workload::declaration::{Declaration, Expect};
+use crate::workload::declaration::Declaration;
 use crate::workload::error::WorkloadError;
 use crate::workload::{emit, registry};
 
@@ -20,6 +21,7 @@ use crate::workload::{emit, registry};
 pub fn run(action: &WorkloadAction, ui: &Ui) -> Result<u8, CommandError> {
     match action {
         WorkloadAction::List => list(ui),
+        WorkloadAction::Docs => ui.data(&catalogue(registry::declarations())),
         WorkloadAction::Show { name } => {
             let declaration = registry::get(name)?.declaration();
             ui.answer(&text(declaration), &to_json(declaration));
@@ -47,27 +49,11 @@ fn list(ui: &Ui) {
     ui.answer(&layout(&rows, &[Align::Left, Align::Left], ""), &value);
 }
 
-fn expectation(expect: Expect) -> String {
-    match expect {
-        Expect::Zero => "0".to_owned(),
-        Expect::Ops => "equal to ops".to_owned(),
-        Expect::PerOp(times) => format!("{times} per op"),
-        Expect::Recorded => "recorded".to_owned(),
-    }
-}
-
-fn direction(declaration: &Declaration) -> &'static str {
-    if declaration.figure.higher_is_better() {
-        "higher is better"
-    } else {
-        "lower is better"
-    }
-}
-
 fn to_json(known: &Declaration) -> Value {
     json!({
         "name": known.name,
         "op": known.op,
+        "window": known.window,
         "unit": Measure::new(known.name, Clock::Ns).unit(),
         "direction": direction(known),
         "parameters": known.parameters.iter().map(|parameter| json!({
@@ -88,9 +74,10 @@ fn to_json(known: &Declaration) -> Value {
 
 fn text(known: &Declaration) -> String {
     let mut text = format!(
-        "{}\n\none op    {}\nunit      {} on the clock `ns`; {}\nscope     {}\n",
+        "{}\n\none op    {}\nwindow    {}\nunit      {} on the clock `ns`; {}\nscope     {}\n",
         known.name,
         known.op,
+        known.window,
         Measure::new(known.name, Clock::Ns).unit(),
         direction(known),
         known.scope

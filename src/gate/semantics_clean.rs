@@ -4,7 +4,7 @@ use super::{Context, finding, listed};
 use crate::model::evidence::Segment;
 use crate::model::finding::{Finding, Outcome, Stage};
 use crate::model::row::{Metric, Row};
-use crate::workload::declaration::Declaration;
+use crate::workload::declaration::{Declaration, TASK_CPUS, TASKS};
 use crate::workload::registry;
 
 const GATE: &str = "semantics-clean";
@@ -71,10 +71,13 @@ fn missing_counter(
     segment: &Segment,
     declaration: Option<&'static Declaration>,
 ) -> Option<&'static str> {
-    declaration?
+    let declaration = declaration?;
+    let of_tasks = [TASKS, TASK_CPUS].into_iter();
+    declaration
         .counters
         .iter()
         .map(|counter| counter.name)
+        .chain(of_tasks.filter(|_| declaration.has_tasks()))
         .find(|name| !segment.counters.iter().any(|known| known == name))
 }
 

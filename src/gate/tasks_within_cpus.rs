@@ -75,8 +75,7 @@ enum Crowding {
 
 /// Returns the first row of a stream with more tasks than CPUs.
 fn crowding(segment: &Segment) -> Crowding {
-    let single = registry::declaration(&segment.workload)
-        .is_some_and(|known| known.counters.iter().all(|counter| counter.name != TASKS));
+    let single = registry::declaration(&segment.workload).is_some_and(|known| !known.has_tasks());
     let column = |row: &Row, name: &str| {
         let found = row.counters.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| *value)

@@ -1,6 +1,7 @@
 //! The model becomes text: numbers, tables, TSV, report, mail, README. Pure.
 
 pub mod analysis;
+pub mod catalogue;
 pub mod context;
 pub mod facts;
 pub mod mail;

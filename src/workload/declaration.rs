@@ -96,6 +96,8 @@ pub struct Declaration {
     pub op: &'static str,
     /// The word for one op in a unit, as in `ns/pair`.
     pub op_word: &'static str,
+    /// What one timed window holds.
+    pub window: &'static str,
     /// What is computed from a row, and so which way is better.
     pub figure: Figure,
     /// Parameters.
@@ -112,6 +114,16 @@ pub struct Declaration {
     pub not_shown: &'static [&'static str],
     /// Name of the matched control, when there is one.
     pub control: Option<&'static str>,
+}
+
+impl Declaration {
+    /// Says whether rows carry the columns `tasks` and `task_cpus`.
+    #[must_use]
+    pub fn has_tasks(&self) -> bool {
+        self.parameters
+            .iter()
+            .any(|parameter| parameter.name == OVERSUBSCRIBE)
+    }
 }
 
 /// Splits `name/scenario`; `None` for a workload that has one scenario only.

@@ -33,6 +33,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one flistxattr call that returns every attribute name of an open tmpfs file",
     op_word: "call",
+    window: "all calls of a round",
     figure: Figure::TimePerOp,
     parameters: &[
         Parameter {

@@ -99,6 +99,7 @@ pub const DISTINCT: Declaration = Declaration {
     name: "inotify-watch/distinct",
     op: "one inotify watch added to and removed from a file that no other worker watches",
     op_word: "watch",
+    window: "one cycle: from the release of the workers to the end of the last one",
     figure: Figure::TimePerOpOfTask,
     parameters: PARAMETERS,
     counters: &[WATCHES_OK, BAD_WD, NOT_IGNORED, QUEUE_OVERFLOW],
@@ -133,6 +134,7 @@ pub const SHARED: Declaration = Declaration {
 pub const PAIR: Declaration = Declaration {
     name: "inotify-watch/pair",
     op: "one inotify watch added and removed, half of them on files of the worker's own and half on files every worker watches",
+    window: "one half of a cycle, distinct or shared, their order alternating: from the release of the workers to the end of the last one",
     counters: &[
         WATCHES_OK,
         BAD_WD,

@@ -89,6 +89,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one IORING_OP_FUTEX_WAITV request completed by one IORING_OP_FUTEX_WAKE request on the same ring",
     op_word: "pair",
+    window: "one cycle: all waits submitted by one io_uring_enter, all wakes by a second that waits for every completion, and the reaping",
     figure: Figure::TimePerOp,
     parameters: PARAMETERS,
     counters: COUNTERS,

@@ -28,6 +28,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one IORING_OP_NOP request submitted, waited for and reaped with one io_uring_enter",
     op_word: "nop",
+    window: "all round trips of a round",
     figure: Figure::TimePerOp,
     parameters: &[Parameter {
         name: "ops",

@@ -69,6 +69,7 @@ pub const ANON: Declaration = Declaration {
     name: "mmap-munmap/anon",
     op: "one mmap of untouched private anonymous memory and its munmap",
     op_word: "op",
+    window: "window_ms in which all tasks run; the sampler reads clock and counters at its ends",
     figure: Figure::OpsPerSecondOfTask,
     parameters: PARAMETERS,
     counters: COUNTERS,

@@ -42,6 +42,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: NAME,
     op: "one page made read-only, made writable again, and written once",
     op_word: "page",
+    window: "one cycle over the whole mapping; two more clock reads divide it into its parts",
     figure: Figure::TimePerOp,
     parameters: &[
         Parameter {

@@ -30,6 +30,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: "page-fault",
     op: "the first write to a page of 4 KiB of private anonymous memory",
     op_word: "fault",
+    window: "window_ms in which all tasks run; the sampler reads clock and counters at its ends",
     figure: Figure::OpsPerSecondOfTask,
     parameters: &[
         TASKS,

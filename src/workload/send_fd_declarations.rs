@@ -19,7 +19,7 @@ const fn parameters(cycles: u64) -> [Parameter; 5] {
             name: "batch",
             default: 128,
             min: 1,
-            max: 16_384,
+            max: 4_096,
             meaning: "installs submitted, waited for and reaped with one io_uring_enter",
         },
         Parameter {
@@ -143,6 +143,7 @@ const COMMON: Declaration = Declaration {
         "__io_fixed_fd_install",
         "io_post_aux_cqe",
     ],
+    window: "",
     scope: "",
     not_shown: &[
         "the slowdown of any application",
@@ -170,6 +171,7 @@ pub const FIRST_FILL: Declaration = Declaration {
     op_word: "install",
     figure: Figure::TimePerOp,
     counters: &FIRST_COUNTERS,
+    window: "one fill of a fresh table, batch by batch; the source ring's completions are reaped in it",
     scope: "files sent by one thread from its ring to the whole sparse table of a fresh second ring of its own, in batches: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -187,6 +189,7 @@ pub const REMOVE_REFILL: Declaration = Declaration {
         "io_post_aux_cqe",
         "__io_sqe_files_update",
     ],
+    window: "the emptying of the table and the fill after it; one more clock read divides them",
     scope: "the table of one ring emptied by one call and refilled by one thread from another ring of its own, in batches, over and over: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -196,6 +199,7 @@ pub const REGISTER_FILL: Declaration = Declaration {
     name: "io-uring-msg-ring-send-fd/register-fill",
     op: "one sparse table registered by IORING_REGISTER_FILES2 and filled by MSG_RING SEND_FD",
     functions: REGISTER_FUNCTIONS,
+    window: "the registration and the fill to its last install; one more clock read divides them",
     scope: "a sparse table registered on one ring and filled by one thread from another ring of its own, in batches, over and over: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -206,6 +210,7 @@ pub const REGISTER_INSTALL: Declaration = Declaration {
     op: "one sparse table registered by IORING_REGISTER_FILES2 and its first slots (64 of 4,096 by default) filled by MSG_RING SEND_FD",
     parameters: &INSTALL_PARAMETERS,
     functions: REGISTER_FUNCTIONS,
+    window: "the registration and the installs; one more clock read divides them",
     scope: "a large sparse table registered on one ring and a few of its slots filled by one thread from another ring of its own, over and over: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -217,6 +222,7 @@ pub const WARM_REFILL: Declaration = Declaration {
     op_word: "install",
     figure: Figure::TimePerOp,
     counters: &WARM_COUNTERS,
+    window: "the fill alone",
     scope: "files sent by one thread from its ring to the whole table, just emptied, of a second ring of its own, in batches: a synthetic micro-benchmark",
     ..COMMON
 };

@@ -14,6 +14,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: "syscall-getpid",
     op: "one getpid system call",
     op_word: "call",
+    window: "all calls of a round",
     figure: Figure::TimePerOp,
     parameters: &[Parameter {
         name: "calls",

@@ -26,6 +26,7 @@ pub const DECLARATION: Declaration = Declaration {
     name: "thread-pool",
     op: "one thread created on a stack that is there already, ended at once and joined",
     op_word: "thread",
+    window: "from the release of the pools to the end of the last one",
     figure: Figure::OpsPerSecond,
     parameters: &[
         Parameter {
