@@ -461,3 +461,77 @@ mkdir {kept}/after && cp -r "$2/journal" "$2/plan.json" {kept}/after/"#,
     );
     assert!(end.torn.len() <= 1, "{:?}", end.torn);
 }
+
+/// A program of somebody's: the row protocol in shell, with a constant canary.
+const EXTERNAL: &str = r##"#!/bin/sh
+printf '#regbundle-rows 1 my-bench standalone ns\n'
+printf 'phase\tround\tops\telapsed\tcpu_begin\tcpu_end\tnvcsw\tnivcsw\tminflt\trun_delay_ns\tcanary_before\tcanary_after\tdone_ok\tstatus\n'
+cpu=0 warmup=0 size=0
+while [ $# -gt 0 ]; do
+	case $1 in
+	--cpu) cpu=$2; shift ;;
+	--warmup) warmup=$2; shift ;;
+	--size) size=$2; shift ;;
+	--rounds) shift ;;
+	esac
+	shift
+done
+n=0
+while :; do
+	phase=measured round=$((n - warmup))
+	[ $n -lt $warmup ] && phase=warmup round=$n
+	printf '%s\t%d\t%d\t%d\t%d\t%d\t0\t0\t0\t0\t40000\t40000\t%d\tpass\n' \
+		$phase $round $size $((size * 100 + n % 3)) $cpu $cpu $size
+	n=$((n + 1))
+	byte=$(dd bs=1 count=1 2>/dev/null)
+	[ "$byte" = q ] && break
+done
+printf '#end %d\n' $n
+"##;
+
+#[test]
+fn an_external_command_that_speaks_the_row_protocol_is_measured_and_bundled() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = case("same", BOTH);
+    let text = fs::read_to_string(folder.path().join("case.toml")).unwrap();
+    let text = text
+        .replace("primary = \"syscall-getpid\"", "primary = \"my-bench\"")
+        .replace(
+            "name = \"syscall-getpid\"",
+            "name = \"my-bench\"\ncommand = [\"./bench.sh\"]",
+        )
+        .replace(BOTH, "\"standalone\"")
+        .replace("calls = 1024", "size = 64");
+    fs::write(folder.path().join("case.toml"), text).unwrap();
+    let program = folder.path().join("bench.sh");
+    fs::write(&program, EXTERNAL).unwrap();
+    // Not executable yet: an error that names it, and nothing is written.
+    let refused = regbundle(&["run"], folder.path());
+    assert_eq!(refused.status.code(), Some(4), "{}", said(&refused));
+    assert!(said(&refused).contains("bench.sh"), "{}", said(&refused));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let report = run(folder.path());
+    assert_eq!(report["measured"].as_array().unwrap().len(), 3);
+    let tree = out.path().join("tree");
+    let bundled = Command::new(env!("CARGO_BIN_EXE_regbundle"))
+        .arg("bundle")
+        .arg(folder.path())
+        .arg("--out")
+        .arg(&tree)
+        .output()
+        .unwrap();
+    assert_eq!(bundled.status.code(), Some(0), "{}", said(&bundled));
+    for command in ["verify", "audit"] {
+        let answer = regbundle(&[command], &tree);
+        assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
+    }
+    let readme = fs::read_to_string(tree.join("data/reproducer/README.md")).unwrap();
+    assert!(
+        readme.contains("`my-bench` was measured by a program of the reporter's"),
+        "{readme}"
+    );
+    assert!(!tree.join("data/reproducer/my-bench.c").exists());
+    let rows = fs::read_to_string(tree.join("data/points/2-child/rows.tsv")).unwrap();
+    assert!(rows.contains("done_ok=64"), "{rows}");
+}

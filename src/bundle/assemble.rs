@@ -140,10 +140,12 @@ fn add_reproducer(tree: &mut Tree, evidence: &Evidence, tool: &str) -> Result<()
         .flat_map(|segment| &segment.rows)
         .find_map(|row| row.usage)
         .map_or_else(|| "N".to_owned(), |usage| usage.cpu_begin.to_string());
-    let mut programs = Vec::new();
+    let (mut programs, mut externals) = (Vec::new(), Vec::new());
     let mut names: Vec<&str> = Vec::new();
     for workload in &plan.workloads {
-        let Some(source) = emit::source(&workload.name) else {
+        let Some(source) = emit::source(&workload.name).filter(|_| workload.command.is_empty())
+        else {
+            externals.push(workload.name.clone());
             continue;
         };
         let (name, scenario) = split_scenario(&workload.name);
@@ -167,7 +169,10 @@ fn add_reproducer(tree: &mut Tree, evidence: &Evidence, tool: &str) -> Result<()
     );
     let readme = render(
         Template::Reproducer,
-        &json!({"programs": programs, "tool": tool, "measured": evidence.plan_before_rows}),
+        &json!({
+            "programs": programs, "externals": externals, "tool": tool,
+            "measured": evidence.plan_before_rows,
+        }),
     )?;
     tree.insert("data/reproducer/README.md".to_owned(), Entry::text(readme));
     Ok(())

@@ -200,6 +200,7 @@ fn demo_case() -> Result<(Case, String), CommandError> {
         role,
         implementations: both.clone(),
         params: std::collections::BTreeMap::new(),
+        command: Vec::new(),
     };
     let target = "io-uring-futex-waitv";
     let control = "io-uring-futex-scalar";

@@ -283,12 +283,14 @@ type Programs = Vec<(PlannedWorkload, Implementation, Program)>;
 fn programs(plan: &Plan, options: &RunOptions, build: &Path) -> Result<Programs, RunError> {
     let mut programs = Vec::new();
     for workload in &plan.workloads {
-        crate::workload::registry::support(&workload.name).map_err(|source| {
-            RunError::Unsupported {
-                workload: workload.name.clone(),
-                source,
-            }
-        })?;
+        if workload.command.is_empty() {
+            crate::workload::registry::support(&workload.name).map_err(|source| {
+                RunError::Unsupported {
+                    workload: workload.name.clone(),
+                    source,
+                }
+            })?;
+        }
         for implementation in &workload.implementations {
             let found = program(workload, *implementation, &options.own, build)?;
             programs.push((workload.clone(), *implementation, found));

@@ -92,6 +92,7 @@ pub fn program(
     build: &Path,
 ) -> Result<Program, ProgramError> {
     match implementation {
+        _ if !workload.command.is_empty() => external(workload, build),
         Implementation::Formal => formal(workload, own),
         Implementation::Standalone => standalone(workload, build),
     }
@@ -106,6 +107,33 @@ fn formal(workload: &PlannedWorkload, own: &Path) -> Result<Program, ProgramErro
     }
     Ok(Program {
         path: own.to_owned(),
+        arguments,
+        sha256: sha256_hex(&bytes),
+        source_sha256: None,
+    })
+}
+
+/// The reporter's own program, found in the folder above `build`: the case's.
+fn external(workload: &PlannedWorkload, build: &Path) -> Result<Program, ProgramError> {
+    let mut words = workload.command.iter();
+    let name = words.next().map_or("", String::as_str);
+    let path = build.parent().unwrap_or(build).join(name);
+    let io_error = |action| {
+        let path = path.display().to_string();
+        move |source| ProgramError::Io {
+            path,
+            action,
+            source,
+        }
+    };
+    let path = path.canonicalize().map_err(io_error("find"))?;
+    let bytes = fs::read(&path).map_err(io_error("read"))?;
+    let mut arguments: Vec<String> = words.cloned().collect();
+    for (name, value) in &workload.params {
+        arguments.extend([format!("--{name}"), value.to_string()]);
+    }
+    Ok(Program {
+        path,
         arguments,
         sha256: sha256_hex(&bytes),
         source_sha256: None,

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::model::case::{CASE_FORMAT, Case, WorkloadRole};
+use crate::model::case::{CASE_FORMAT, Case, Implementation, WorkloadRole, WorkloadSection};
 use crate::model::plan::{Plan, PlannedWorkload, Role};
 use crate::workload::registry;
 
@@ -67,6 +67,16 @@ pub fn plan_of(case: &Case, file: &str) -> Result<Plan, CaseError> {
             found,
             wanted,
         };
+        if !section.command.is_empty() {
+            workloads.push(PlannedWorkload {
+                name: section.name.clone(),
+                role: section.role,
+                implementations: section.implementations.clone(),
+                params: section.params.clone(),
+                command: section.command.clone(),
+            });
+            continue;
+        }
         let declaration = registry::declaration(&section.name)
             .ok_or_else(|| value(section.name.clone(), known_workloads()))?;
         let params = crate::workload::parameters::Parameters::resolve(declaration, &section.params)
@@ -83,6 +93,7 @@ pub fn plan_of(case: &Case, file: &str) -> Result<Plan, CaseError> {
                 .iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
+            command: Vec::new(),
         });
     }
     Ok(Plan::of_case(case, workloads))
@@ -264,12 +275,16 @@ impl Checker<'_> {
     fn workloads(&self) -> Result<(), CaseError> {
         let case = self.case;
         for (index, section) in case.workload.iter().enumerate() {
-            if registry::declaration(&section.name).is_none() {
-                return self.value(
-                    "workload.name",
-                    format!("`{}`", section.name),
-                    known_workloads(),
-                );
+            if section.command.is_empty() {
+                if registry::declaration(&section.name).is_none() {
+                    return self.value(
+                        "workload.name",
+                        format!("`{}`", section.name),
+                        format!("{}; or a `command` of yours", known_workloads()),
+                    );
+                }
+            } else {
+                self.external(section)?;
             }
             if case
                 .workload
@@ -306,6 +321,45 @@ impl Checker<'_> {
                 "the name of a [[workload]] of this case with role = \"target\"",
             ),
         }
+    }
+
+    /// An external command: its name is not one of ours, and its path says nothing of the
+    /// reporter's machine, because plan and case are published.
+    fn external(&self, section: &WorkloadSection) -> Result<(), CaseError> {
+        if !is_name(&section.name) || registry::declaration(&section.name).is_some() {
+            return self.value(
+                "workload.name",
+                format!("`{}`", crate::model::shown::printable(&section.name, 60)),
+                "letters, digits and . _ - only, and no name of the catalogue, beside `command`",
+            );
+        }
+        if section.implementations != [Implementation::Standalone] {
+            return self.value(
+                "workload.implementations",
+                format!("{} implementations", section.implementations.len()),
+                "[\"standalone\"] for an external command",
+            );
+        }
+        for word in &section.command {
+            self.line("workload.command", word)?;
+        }
+        let program = section.command.first().map_or("", String::as_str);
+        let inside = !program.starts_with('/') && program.split('/').all(|part| part != "..");
+        if !inside {
+            return self.value(
+                "workload.command",
+                format!("`{program}`"),
+                "a path relative to the case's folder, such as `./bench`: the plan is published",
+            );
+        }
+        if let Some(name) = section.params.keys().find(|name| !is_name(name)) {
+            return self.value(
+                "workload.params",
+                format!("`{}`", crate::model::shown::printable(name, 60)),
+                "names of letters, digits and . _ -",
+            );
+        }
+        Ok(())
     }
 
     fn gates(&self) -> Result<(), CaseError> {
@@ -535,6 +589,43 @@ role = "target"
         }
         let message = message(&format!("{CASE}\n[gates]\ndrift_pct = -1.0\n"));
         assert!(message.contains("`gates.drift_pct`"), "{message}");
+    }
+
+    #[test]
+    fn an_external_command_has_a_name_and_a_place_of_its_own() {
+        let external = |name: &str, command: &str, implementations: &str| {
+            let text = CASE
+                .replace("primary = \"syscall-getpid\"", &format!("primary = \"{name}\""))
+                .replace(
+                    "name = \"syscall-getpid\"",
+                    &format!("name = \"{name}\"\ncommand = [{command}]\nimplementations = [{implementations}]"),
+                );
+            read_case(&text, "case.toml").map(|case| plan_of(&case, "case.toml").unwrap())
+        };
+        let plan = external("bench", "\"./bench\", \"-x\"", "\"standalone\"").unwrap();
+        assert_eq!(plan.workloads[0].command, ["./bench", "-x"]);
+        for (name, command, implementations, key) in [
+            (
+                "syscall-getpid",
+                "\"./b\"",
+                "\"standalone\"",
+                "workload.name",
+            ),
+            ("../x", "\"./b\"", "\"standalone\"", "workload.name"),
+            (
+                "bench",
+                "\"/home/me/b\"",
+                "\"standalone\"",
+                "workload.command",
+            ),
+            ("bench", "\"../b\"", "\"standalone\"", "workload.command"),
+            ("bench", "\"./b\"", "\"formal\"", "workload.implementations"),
+        ] {
+            let error = external(name, command, implementations)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(key), "{error}");
+        }
     }
 
     #[test]

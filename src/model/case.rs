@@ -172,6 +172,10 @@ pub struct WorkloadSection {
     /// Parameters; the rest have the defaults of the catalogue.
     #[serde(default)]
     pub params: BTreeMap<String, u64>,
+    /// A program of the reporter's that speaks the row protocol, with arguments; its path is
+    /// relative to the case's folder. Empty for workloads of the catalogue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
 fn default_implementations() -> Vec<Implementation> {

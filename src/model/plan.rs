@@ -65,6 +65,9 @@ pub struct PlannedWorkload {
     pub implementations: Vec<Implementation>,
     /// Every parameter.
     pub params: BTreeMap<String, u64>,
+    /// The external command, relative to the case's folder; empty for the catalogue's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
 /// The commits a case is about.

@@ -454,8 +454,10 @@ fn workload_views(sources: &Sources<'_>, role: WorkloadRole) -> Vec<WorkloadView
             } else {
                 "lower is better"
             },
-            op: registry::declaration(&workload.name)
-                .map_or_else(String::new, |known| known.op.to_owned()),
+            op: registry::declaration(&workload.name).map_or_else(
+                || "what the reporter's own program counts".to_owned(),
+                |known| known.op.to_owned(),
+            ),
             parameters: parameters_text(workload),
             table: comparison_table(&comparisons, false, "  "),
             sentences,

@@ -143,6 +143,7 @@ pub fn evidence(
                 role: WorkloadRole::Target,
                 implementations: implementations.to_vec(),
                 params: BTreeMap::from([("calls".to_owned(), OPS)]),
+                command: Vec::new(),
             }],
             kernels: [Role::Parent, Role::Child]
                 .into_iter()
