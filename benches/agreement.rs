@@ -5,7 +5,8 @@
 //! For every workload (or those whose name begins with NAME) it prints the clean median and
 //! CV of each implementation, the ratio formal / standalone with its 95 % interval over
 //! pairs of runs, and the standard deviation between the medians of the first five batches of
-//! 15 clean rounds. A round is clean by the rule of `stats::selection`. The first run counts:
+//! 15 clean rounds. `clock %` is the share of a round that is an empty window times the number
+//! of windows: what reading the clock costs inside. A round is clean by the rule of `stats::selection`. The first run counts:
 //! nothing is repeated for a better figure.
 
 #![expect(
@@ -25,11 +26,13 @@ use regbundle::input::rows::read_stream;
 use regbundle::model::case::Implementation::{self, Formal, Standalone};
 use regbundle::model::identity::BootIdentity;
 use regbundle::model::protocol::Clock;
-use regbundle::model::row::{Phase, Row};
+use regbundle::model::row::{Metric, Phase, Row};
+use regbundle::model::units::to_f64;
 use regbundle::stats::figure::Measure;
 use regbundle::stats::location::{mean, sample_sd};
 use regbundle::stats::selection::Floors;
-use regbundle::workload::declaration::split_scenario;
+use regbundle::workload::declaration::{Declaration, split_scenario};
+use regbundle::workload::harness::monotonic_raw_ns;
 use regbundle::workload::{emit, registry};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -144,6 +147,14 @@ struct Figures {
     clean: BTreeMap<&'static str, Vec<f64>>,
     rows: usize,
     pairs: Vec<f64>,
+    elapsed_ns: Vec<f64>,
+}
+
+fn elapsed(row: &Row) -> Option<f64> {
+    match row.metric {
+        Metric::Elapsed { elapsed, .. } => Some(to_f64(elapsed)),
+        Metric::PerOp { .. } => None,
+    }
 }
 
 /// Selects on the canaries of all runs; pairs are neighbours with a clean round in each.
@@ -167,6 +178,11 @@ fn figures(runs: &Runs, measure: Measure) -> Figures {
         clean: BTreeMap::new(),
         rows: runs.iter().map(|(_, rows)| rows.len()).sum(),
         pairs: Vec::new(),
+        elapsed_ns: runs
+            .iter()
+            .flat_map(|(_, rows)| rows)
+            .filter_map(elapsed)
+            .collect(),
     };
     for run in runs {
         let list = figures.clean.entry(run.0.word()).or_default();
@@ -199,6 +215,43 @@ fn cv_pct(values: &[f64]) -> Option<f64> {
     Some(100.0 * sample_sd(values)? / mean(values)?)
 }
 
+/// Time between two clock reads with nothing between them, ns: the smallest mean of a
+/// thousand pairs.
+fn empty_window_ns() -> f64 {
+    let means = (0..1000).map(|_| {
+        let sum: u64 = (0..1000)
+            .map(|_| {
+                let begin = monotonic_raw_ns();
+                monotonic_raw_ns().saturating_sub(begin)
+            })
+            .sum();
+        f64::from(u32::try_from(sum).unwrap_or(u32::MAX)) / 1000.0
+    });
+    means.reduce(f64::min).unwrap()
+}
+
+/// Clock reads inside the windows of a round, less the first of each.
+fn reads(declaration: &Declaration, parameters: &[(String, String)]) -> f64 {
+    let value = |name: &str| {
+        let known = declaration
+            .parameters
+            .iter()
+            .find(|known| known.name == name)?;
+        let given = parameters.iter().find(|(given, _)| given == name);
+        Some(given.map_or(known.default, |(_, value)| value.parse().unwrap()))
+    };
+    let parts = declaration.counters.iter();
+    let parts = parts
+        .filter(|counter| counter.name.starts_with("part_"))
+        .count();
+    // The pools of `thread-pool` repeat their cycles in one window.
+    let windows = match value("cycles") {
+        Some(cycles) if !declaration.name.starts_with("thread-pool") => cycles,
+        _ => 1,
+    };
+    f64::from(u32::try_from(windows).unwrap()) * f64::from(u32::try_from(parts.max(1)).unwrap())
+}
+
 /// Standard deviation between the medians of the first five batches, percent.
 fn between_pct(values: &[f64]) -> Option<f64> {
     let medians: Vec<f64> = values
@@ -216,10 +269,12 @@ fn cell(value: Option<f64>, digits: usize) -> String {
 fn main() {
     let options = options();
     let folder = tempfile::tempdir().unwrap();
+    let empty = empty_window_ns();
+    println!("an empty window takes {empty:.1} ns\n");
     println!(
-        "| workload | unit | formal | CV % | sd of batches % | standalone | CV % | sd of batches % | formal / standalone, 95 % | pairs | clean of rows |"
+        "| workload | unit | formal | CV % | sd of batches % | standalone | CV % | sd of batches % | formal / standalone, 95 % | pairs | clean of rows | clock % |"
     );
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for declaration in registry::declarations() {
         let name = declaration.name;
         let asked = options.names.iter().any(|word| name.starts_with(word));
@@ -255,7 +310,7 @@ fn main() {
         let of = |word: &str| found.clean.get(word).cloned().unwrap_or_default();
         let (formal, standalone) = (of("formal"), of("standalone"));
         println!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} of {} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {} |",
             measure.unit(),
             cell(median(&formal), 1),
             cell(cv_pct(&formal), 2),
@@ -270,6 +325,11 @@ fn main() {
             found.pairs.len(),
             formal.len() + standalone.len(),
             found.rows,
+            cell(
+                median(&found.elapsed_ns)
+                    .map(|ns| 100.0 * reads(declaration, &options.parameters) * empty / ns),
+                3
+            ),
         );
     }
 }

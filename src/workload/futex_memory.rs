@@ -102,6 +102,15 @@ impl FutexMemory {
     }
 }
 
+#[cfg(test)]
+impl FutexMemory {
+    /// Makes two elements of a vector name one word: a deliberate defect.
+    pub fn alias(&mut self, vector: usize, element: usize, other: usize) {
+        let at = vector * self.words_per_vector;
+        self.vectors[at + element] = self.vectors[at + other];
+    }
+}
+
 /// Checks that the element to wake exists.
 pub fn check(parameters: &Parameters) -> Result<(), WorkloadError> {
     let (wake, words) = (parameters.get("wake")?, parameters.get("words")?);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::workload::error::Kind;
+use crate::workload::harness::monotonic_raw_ns;
 use crate::workload::io_uring_futex_scalar::DECLARATION;
 use crate::workload::registry;
 
@@ -180,4 +181,119 @@ fn completions_numbered_for_another_cycle_are_stray() {
 fn the_largest_numbers_of_one_cycle_do_not_reach_into_the_next() {
     let positions = 2 * 64 + 64 * 128;
     assert!(number(7, positions) < number(8, 0));
+}
+
+fn much_too_short_vector_wait(memory: &FutexMemory, vector: usize, _element: usize) -> Entry {
+    opcode::FutexWaitV::new(memory.vector(vector), memory.vector_length() / 2).build()
+}
+
+#[test]
+fn a_vector_of_half_its_words_passes_every_counter_so_only_the_preflight_stands() {
+    fn window(ring: &mut FutexRing) -> Result<u64, WorkloadError> {
+        right(ring, much_too_short_vector_wait);
+        Ok(1)
+    }
+    static FORM: Form = Form {
+        wait: much_too_short_vector_wait,
+        window,
+        ..VECTOR
+    };
+    let Some((ops, found)) = counters(&FORM) else {
+        return;
+    };
+    assert_eq!(found["waits_ok"] + found["wakes_ok"], 2 * ops);
+    let wrong = ["bad_result", "stray", "overflow", "residual"];
+    assert!(wrong.iter().all(|name| found[name] == 0), "{found:?}");
+    let message = rounds(&FORM).unwrap().preflight().unwrap_err().to_string();
+    assert!(message.contains("vector 0, word 4"), "{message}");
+}
+
+#[test]
+fn two_elements_on_one_word_are_caught_by_the_preflight_alone() {
+    let Some(mut rounds) = rounds(&VECTOR) else {
+        return;
+    };
+    rounds.ring.memory.alias(2, 5, 4);
+    let outcome = rounds.round().unwrap();
+    assert_eq!(outcome.counters, [CYCLES * 8, CYCLES * 8, 0, 0, 0, 0]);
+    let message = rounds.preflight().unwrap_err().to_string();
+    assert!(
+        message.contains("vector 2, word 5: wake completed with 0, wanted 1"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_wake_of_another_element_is_a_bad_result() {
+    fn window(ring: &mut FutexRing) -> Result<u64, WorkloadError> {
+        let (count, element) = (ring.vector_count(), ring.memory.wake() - 1);
+        ring.queue_waits(vector_wait)?;
+        ring.enter(0)?;
+        for vector in 0..count {
+            ring.push(wake(&ring.memory, vector, element), count + vector)?;
+        }
+        ring.enter(2 * count)?;
+        ring.reap();
+        Ok(1)
+    }
+    static FORM: Form = Form { window, ..VECTOR };
+    let Some((ops, found)) = counters(&FORM) else {
+        return;
+    };
+    assert_eq!((found["waits_ok"], found["bad_result"]), (0, ops));
+}
+
+#[test]
+fn a_residual_check_in_the_submission_of_the_wakes_finds_waiters_that_are_none() {
+    let Some(mut rounds) = rounds(&VECTOR) else {
+        return;
+    };
+    let ring = &mut rounds.ring;
+    let (count, words) = (ring.vector_count(), ring.memory.words_per_vector());
+    let woken = ring.memory.wake();
+    ring.begin_cycle();
+    ring.queue_waits(vector_wait).unwrap();
+    ring.enter(0).unwrap();
+    ring.queue_wakes().unwrap();
+    let first = 2 * count;
+    let mut queued = 0;
+    for vector in 0..count {
+        for element in (0..words).filter(|element| *element != woken) {
+            ring.push(wake(&ring.memory, vector, element), first + queued)
+                .unwrap();
+            queued += 1;
+        }
+    }
+    ring.enter(first + queued).unwrap();
+    ring.reap();
+    let taken = std::mem::take(&mut ring.completions);
+    let phantoms = taken
+        .iter()
+        .filter(|(user_data, result)| *user_data >= number(ring.cycle, first) && *result > 0);
+    // A check written so would count them as `residual` and fail every row.
+    assert!(phantoms.count() > 0, "{taken:?}");
+}
+
+#[test]
+fn a_window_that_begins_after_the_first_submission_is_seen_by_no_counter() {
+    fn late(ring: &mut FutexRing) -> Result<u64, WorkloadError> {
+        ring.queue_waits(vector_wait)?;
+        ring.enter(0)?;
+        let begin = monotonic_raw_ns();
+        ring.queue_wakes()?;
+        ring.enter(2 * ring.vector_count())?;
+        ring.reap();
+        Ok(monotonic_raw_ns().saturating_sub(begin))
+    }
+    static FORM: Form = Form {
+        window: late,
+        ..VECTOR
+    };
+    let Some(mut rounds) = rounds(&FORM) else {
+        return;
+    };
+    rounds.preflight().unwrap();
+    let outcome = rounds.round().unwrap();
+    // Only another implementation beside it shows this: tests/wrong_variants.rs.
+    assert_eq!(outcome.counters, [CYCLES * 8, CYCLES * 8, 0, 0, 0, 0]);
 }
