@@ -1204,6 +1204,42 @@ fn sanitizers_find_nothing_in_one_round() {
 }
 
 #[test]
+fn valgrind_finds_nothing_in_one_small_round() {
+    if !present("valgrind") {
+        let required = std::env::var("REGBUNDLE_REQUIRE_TOOLS").as_deref() == Ok("1");
+        assert!(!required, "no valgrind");
+        eprintln!("skipped: no valgrind");
+        return;
+    }
+    for name in &workloads() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile(dir.path(), name, "cc", &["-O1", "-g"]);
+        let small = match name.split('/').next().unwrap() {
+            "syscall-getpid" => "--calls 1024",
+            "io-uring-nop" => "--ops 64",
+            "flistxattr" => "--calls 64",
+            "mprotect-shared-dirty" => "--mib 1 --cycles 1",
+            MSG_RING => "--slots 64 --cycles 1",
+            // valgrind runs one thread at a time, and slowly.
+            "mmap-munmap" | "page-fault" => "--mib 1 --window_ms 500",
+            "thread-pool" => "--pools 1 --threads 2 --cycles 1",
+            "inotify-watch" => "--watches 4 --cycles 2",
+            _ => "--cycles 2",
+        };
+        let once = with_scenario(name, &arguments(&["--warmup 0 --rounds 1", small]));
+        let path = program.to_str().unwrap();
+        let words: Vec<&str> = ["--quiet", "--error-exitcode=99", path]
+            .into_iter()
+            .chain(once)
+            .collect();
+        let output = run(Path::new("valgrind"), &words, "", false);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("=="), "{name}: {said}");
+        passed(&output);
+    }
+}
+
+#[test]
 fn clang_compiles_every_program_without_a_warning() {
     if !present("clang") {
         eprintln!("skipped: no clang");

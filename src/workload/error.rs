@@ -112,6 +112,14 @@ pub enum WorkloadError {
         /// What to try.
         hint: &'static str,
     },
+    /// The memory of a ring is charged against a limit that is too low.
+    #[error(
+        "io_uring_setup has no memory for its ring (ENOMEM), locked memory is limited to {found} (RLIMIT_MEMLOCK), which counts for whoever is not root; wanted 64 MiB to be safe: ulimit -l 65536, or run as root"
+    )]
+    MemlockTooLow {
+        /// The soft limit, in words.
+        found: String,
+    },
     /// The kernel has no `io_uring` at all, or a filter hides it.
     #[error(
         "io_uring_setup does not exist here (ENOSYS); build the kernel with CONFIG_IO_URING=y or lift the seccomp filter that hides it"
@@ -281,6 +289,7 @@ impl WorkloadError {
             Self::NotOnThisKernel { .. }
             | Self::IoUringNotPermitted { .. }
             | Self::IoUringAbsent
+            | Self::MemlockTooLow { .. }
             | Self::NoTmpfsAttributes { .. }
             | Self::LimitTooLow { .. }
             | Self::OpenFilesLimit { .. }

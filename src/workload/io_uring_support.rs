@@ -32,14 +32,21 @@ pub fn support(
 pub fn setup_error(workload: &'static str) -> impl Fn(io::Error) -> WorkloadError {
     move |source| {
         let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-        classify_setup(workload, source, disabled)
+        classify_setup(workload, source, disabled, memlock_bytes())
     }
+}
+
+/// The soft limit of locked memory, bytes; `None` when there is none, or for root.
+fn memlock_bytes() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    limit.filter(|_| !rustix::process::geteuid().is_root())
 }
 
 fn classify_setup(
     workload: &'static str,
     source: io::Error,
     disabled: io::Result<String>,
+    memlock_bytes: Option<u64>,
 ) -> WorkloadError {
     match source.raw_os_error() {
         Some(libc::ENOSYS) => WorkloadError::IoUringAbsent,
@@ -55,6 +62,10 @@ fn classify_setup(
             };
             WorkloadError::IoUringNotPermitted { sysctl, hint }
         }
+        // An unlimited process that gets ENOMEM met a machine without memory.
+        Some(libc::ENOMEM) if memlock_bytes.is_some() => WorkloadError::MemlockTooLow {
+            found: memlock_bytes.map_or_else(String::new, |bytes| format!("{bytes} bytes")),
+        },
         _ => WorkloadError::System {
             workload,
             call: "io_uring_setup",
@@ -69,7 +80,7 @@ mod tests {
 
     fn classify(errno: i32, sysctl: &str) -> WorkloadError {
         let source = io::Error::from_raw_os_error(errno);
-        classify_setup("some-workload", source, Ok(sysctl.to_owned()))
+        classify_setup("some-workload", source, Ok(sysctl.to_owned()), None)
     }
 
     #[test]
@@ -89,6 +100,18 @@ mod tests {
     fn a_kernel_without_io_uring_is_a_skip_and_a_full_one_is_a_failure() {
         assert_eq!(classify(libc::ENOSYS, "0").kind().exit_code(), 4);
         assert_eq!(classify(libc::ENOMEM, "0").kind().exit_code(), 1);
+    }
+
+    #[test]
+    fn a_limit_of_locked_memory_is_a_skip_that_names_it() {
+        let source = io::Error::from_raw_os_error(libc::ENOMEM);
+        let error = classify_setup("some-workload", source, Ok("0".to_owned()), Some(0));
+        assert_eq!(error.kind().exit_code(), 4);
+        let message = error.to_string();
+        assert!(
+            message.contains("0 bytes (RLIMIT_MEMLOCK)") && message.contains("ulimit -l"),
+            "{message}"
+        );
     }
 
     #[test]
