@@ -3,6 +3,7 @@
 //! Strict readers: what is not understood is an error that names the place.
 
 pub mod case;
+mod case_check;
 pub mod cell;
 pub mod evidence;
 pub mod ingest;
