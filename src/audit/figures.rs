@@ -13,11 +13,11 @@ use crate::model::shown::printable;
 use crate::model::tree::Tree;
 use crate::model::units::{text_resolution, to_f64};
 use crate::render::number::{fixed, pct, signed_pct};
-use crate::stats::figure::{of_expression, value_of};
+use crate::stats::figure::{Cells, DISTINCT, SHARED, of_expression, step_of, value_of};
 use crate::stats::interval::{Boot, boot_interval};
 use crate::stats::location::{drop_first_mean, mean, sample_sd};
 use crate::stats::sandwich::{Sandwich, sandwich};
-use crate::workload::declaration::TASKS;
+use crate::workload::declaration::{Figure, TASKS};
 
 /// Why a figure cannot be computed.
 #[derive(Debug, Error)]
@@ -189,14 +189,11 @@ impl Measured {
                 line: *line,
             })?;
             if let Some(figure) = figure {
-                let (elapsed, ops) = elapsed_and_ops(&record)?;
-                let tasks = tasks(&record)?;
-                let value = value_of(figure, elapsed, ops, tasks);
+                let cells = cells(&record, figure)?;
                 if values.is_empty() {
-                    // What one unit of the clock changes it by.
-                    resolution = (value_of(figure, elapsed + 1.0, ops, tasks) - value).abs();
+                    resolution = step_of(figure, &cells);
                 }
-                values.push(value);
+                values.push(value_of(figure, &cells));
             } else {
                 if values.is_empty() {
                     resolution = text_resolution(record.cell(&input.column));
@@ -236,30 +233,28 @@ impl Measured {
     }
 }
 
-fn elapsed_and_ops(record: &Record<'_>) -> Result<(f64, f64), FigureError> {
-    let number = |column: &str| integer(record.cell(column), &record.place(), column);
-    let (elapsed, ops) = (number("elapsed")?, number("ops")?);
-    for (column, value) in [("elapsed", elapsed), ("ops", ops)] {
-        if value == 0 {
-            return Err(CellError::new(&record.place(), column, "0", "a count above 0").into());
+/// Reads the columns a figure is made of; each must be above 0.
+fn cells(record: &Record<'_>, figure: Figure) -> Result<Cells, FigureError> {
+    let above_0 = |text: &str, column: &str| -> Result<f64, FigureError> {
+        match integer(text, &record.place(), column)? {
+            0 => Err(CellError::new(&record.place(), column, "0", "a count above 0").into()),
+            value => Ok(to_f64(value)),
         }
-    }
-    Ok((to_f64(elapsed), to_f64(ops)))
-}
-
-/// Reads `tasks=N` in the column of counters; 1 where it does not stand there.
-fn tasks(record: &Record<'_>) -> Result<f64, FigureError> {
-    let text = record
-        .cell("counters")
-        .split(' ')
-        .find_map(|pair| pair.strip_prefix(TASKS)?.strip_prefix('='));
-    let Some(text) = text else {
-        return Ok(1.0);
     };
-    match integer(text, &record.place(), TASKS)? {
-        0 => Err(CellError::new(&record.place(), TASKS, "0", "a count above 0").into()),
-        tasks => Ok(to_f64(tasks)),
-    }
+    let counter = |column: &str| {
+        let mut pairs = record.cell("counters").split(' ');
+        pairs.find_map(|pair| pair.strip_prefix(column)?.strip_prefix('='))
+    };
+    let part = |column: &str| match figure {
+        Figure::SharedToDistinct => above_0(counter(column).unwrap_or("0"), column),
+        _ => Ok(0.0),
+    };
+    Ok(Cells {
+        elapsed: above_0(record.cell("elapsed"), "elapsed")?,
+        ops: above_0(record.cell("ops"), "ops")?,
+        tasks: above_0(counter(TASKS).unwrap_or("1"), TASKS)?,
+        parts: (part(DISTINCT)?, part(SHARED)?),
+    })
 }
 
 /// Reads `5-9,12` as line numbers; at most a million.

@@ -26,6 +26,7 @@ fn resolved(sign: f64) -> Comparison {
         summary_only: false,
         per_op_only: false,
         higher_is_better: false,
+        is_ratio: false,
         points: Vec::new(),
         midpoint: 100.0,
         child_mean: 100.0 + 8.0 * sign,

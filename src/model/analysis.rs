@@ -74,6 +74,8 @@ pub struct Comparison {
     pub per_op_only: bool,
     /// Whether a larger metric is better.
     pub higher_is_better: bool,
+    /// Whether the metric is a quotient of two times, which is neither slow nor fast.
+    pub is_ratio: bool,
     /// Points in order.
     pub points: Vec<PointStatistics>,
     /// Mean of the parent locations.

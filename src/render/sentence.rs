@@ -19,6 +19,9 @@ pub fn change_words(comparison: &Comparison, digits: usize) -> String {
         return "unchanged in the digits shown".to_owned();
     }
     let rose = comparison.delta_pct > 0.0;
+    if comparison.is_ratio {
+        return format!("{size} {}", if rose { "higher" } else { "lower" });
+    }
     match (comparison.clock, comparison.higher_is_better, rose) {
         (Clock::Instructions, _, true) => format!("{size} more instructions"),
         (Clock::Instructions, _, false) => format!("{size} fewer instructions"),
@@ -186,6 +189,7 @@ mod tests {
             summary_only: false,
             per_op_only: false,
             higher_is_better: false,
+            is_ratio: false,
             points: Vec::new(),
             midpoint: 100.0,
             child_mean: 100.0 + delta,
@@ -270,6 +274,8 @@ mod tests {
         one.clock = Clock::Ns;
         one.higher_is_better = true;
         assert_eq!(change_words(&one, 2), "13.60% faster");
+        one.is_ratio = true;
+        assert_eq!(change_words(&one, 2), "13.60% higher");
         assert_eq!(
             change_words(&comparison(-0.001, -1.0, 1.0), 2),
             "unchanged in the digits shown"

@@ -184,6 +184,7 @@ fn comparison(
         summary_only,
         per_op_only: false,
         higher_is_better: measure.higher_is_better(),
+        is_ratio: measure.is_ratio(),
         midpoint: figures.midpoint,
         child_mean: figures.child_mean,
         delta_pct: figures.delta_pct,

@@ -30,7 +30,10 @@ impl Measure {
     fn of(declaration: Option<&'static Declaration>, clock: Clock) -> Self {
         let figure = match clock {
             Clock::Ns => declaration.map_or(Figure::TimePerOp, |known| known.figure),
-            Clock::Instructions => Figure::TimePerOp,
+            Clock::Instructions => match declaration.map(|known| known.figure) {
+                Some(Figure::SharedToDistinct) => Figure::SharedToDistinct,
+                _ => Figure::TimePerOp,
+            },
         };
         Self {
             figure,
@@ -47,7 +50,14 @@ impl Measure {
             Figure::TimePerOp | Figure::TimePerOpOfTask => format!("{}/{op}", self.clock.word()),
             Figure::MicrosecondsPerOp => format!("us/{op}"),
             Figure::OpsPerSecond | Figure::OpsPerSecondOfTask => format!("{op}s/s"),
+            Figure::SharedToDistinct => "shared/distinct".to_owned(),
         }
+    }
+
+    /// Returns whether the figure is a quotient of two times: neither slow nor fast.
+    #[must_use]
+    pub fn is_ratio(self) -> bool {
+        self.figure == Figure::SharedToDistinct
     }
 
     /// Returns whether a larger figure is better.
@@ -61,7 +71,7 @@ impl Measure {
     pub fn value(self, row: &Row) -> f64 {
         match &row.metric {
             Metric::Elapsed { elapsed, ops } => {
-                self.of_counts(to_f64(*elapsed), to_f64(*ops), tasks(row))
+                value_of(self.figure, &Cells::of(row, *elapsed, *ops))
             }
             Metric::PerOp { value, .. } => *value,
         }
@@ -73,9 +83,7 @@ impl Measure {
     pub fn step(self, row: &Row) -> f64 {
         match &row.metric {
             Metric::Elapsed { elapsed, ops } => {
-                let (elapsed, ops) = (to_f64(*elapsed), to_f64(*ops));
-                let at = |elapsed| self.of_counts(elapsed, ops, tasks(row));
-                (at(elapsed + 1.0) - at(elapsed)).abs()
+                step_of(self.figure, &Cells::of(row, *elapsed, *ops))
             }
             Metric::PerOp { text, .. } => text_resolution(text),
         }
@@ -89,19 +97,16 @@ impl Measure {
             .find(|(figure, _)| *figure == self.figure)
             .map_or("", |(_, text)| text)
     }
-
-    fn of_counts(self, elapsed: f64, ops: f64, tasks: f64) -> f64 {
-        value_of(self.figure, elapsed, ops, tasks)
-    }
 }
 
 /// Figures and the text that stands for each in a claim's `column`.
-const EXPRESSIONS: [(Figure, &str); 5] = [
+const EXPRESSIONS: [(Figure, &str); 6] = [
     (Figure::TimePerOp, "elapsed/ops"),
     (Figure::MicrosecondsPerOp, "elapsed/ops/1000"),
     (Figure::TimePerOpOfTask, "elapsed*tasks/ops"),
     (Figure::OpsPerSecond, "ops*1e9/elapsed"),
     (Figure::OpsPerSecondOfTask, "ops*1e9/elapsed/tasks"),
+    (Figure::SharedToDistinct, "part_shared/part_distinct"),
 ];
 
 /// Returns the figure that an expression stands for; `None` for any other text.
@@ -113,24 +118,70 @@ pub fn of_expression(text: &str) -> Option<Figure> {
         .map(|(figure, _)| *figure)
 }
 
-/// Returns a figure from the three numbers it is made of; `tasks` is 1 without that column.
+/// The columns of a row that figures are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Cells {
+    /// Time or instructions.
+    pub elapsed: f64,
+    /// Ops.
+    pub ops: f64,
+    /// Tasks; 1 without that column.
+    pub tasks: f64,
+    /// `part_distinct` and `part_shared`; 0 without them.
+    pub parts: (f64, f64),
+}
+
+impl Cells {
+    fn of(row: &Row, elapsed: u64, ops: u64) -> Self {
+        let column = |wanted: &str| {
+            let mut known = row.counters.iter();
+            known
+                .find(|(name, _)| name == wanted)
+                .map(|(_, value)| to_f64(*value))
+        };
+        let part = |name| column(name).unwrap_or(0.0);
+        Self {
+            elapsed: to_f64(elapsed),
+            ops: to_f64(ops),
+            tasks: column(TASKS).unwrap_or(1.0),
+            parts: (part(DISTINCT), part(SHARED)),
+        }
+    }
+}
+
+/// Column of the time spent in a row's distinct half.
+pub const DISTINCT: &str = "part_distinct";
+/// Column of the time spent in a row's shared half.
+pub const SHARED: &str = "part_shared";
+
+/// Returns what one unit of the clock changes a figure by.
 #[must_use]
-pub fn value_of(figure: Figure, elapsed: f64, ops: f64, tasks: f64) -> f64 {
+pub fn step_of(figure: Figure, cells: &Cells) -> f64 {
+    let more = Cells {
+        elapsed: cells.elapsed + 1.0,
+        parts: (cells.parts.0, cells.parts.1 + 1.0),
+        ..*cells
+    };
+    (value_of(figure, &more) - value_of(figure, cells)).abs()
+}
+
+/// Returns a figure from the numbers it is made of.
+#[must_use]
+pub fn value_of(figure: Figure, cells: &Cells) -> f64 {
+    let Cells {
+        elapsed,
+        ops,
+        tasks,
+        parts: (distinct, shared),
+    } = *cells;
     match figure {
+        Figure::SharedToDistinct => shared / distinct,
         Figure::TimePerOp => elapsed / ops,
         Figure::MicrosecondsPerOp => elapsed / ops / 1000.0,
         Figure::TimePerOpOfTask => elapsed * tasks / ops,
         Figure::OpsPerSecond => ops * NS_PER_S / elapsed,
         Figure::OpsPerSecondOfTask => ops * NS_PER_S / elapsed / tasks,
     }
-}
-
-/// Returns the row's number of tasks; 1 where no column says it.
-fn tasks(row: &Row) -> f64 {
-    row.counters
-        .iter()
-        .find(|(name, _)| name == TASKS)
-        .map_or(1.0, |(_, tasks)| to_f64(*tasks))
 }
 
 #[cfg(test)]
@@ -145,7 +196,11 @@ mod tests {
             metric: Metric::Elapsed { elapsed, ops },
             usage: None,
             canary: None,
-            counters: vec![("tasks".to_owned(), tasks)],
+            counters: vec![
+                ("part_distinct".to_owned(), elapsed / 5),
+                ("part_shared".to_owned(), elapsed - elapsed / 5),
+                ("tasks".to_owned(), tasks),
+            ],
             passed: Some(true),
         }
     }
@@ -170,6 +225,7 @@ mod tests {
             (Figure::TimePerOpOfTask, "ns/op", 10_000.0, false),
             (Figure::OpsPerSecond, "ops/s", 400_000.0, true),
             (Figure::OpsPerSecondOfTask, "ops/s", 100_000.0, true),
+            (Figure::SharedToDistinct, "shared/distinct", 4.0, false),
         ] {
             let measure = measure(figure, Clock::Ns);
             assert_eq!(measure.unit(), unit);

@@ -76,6 +76,8 @@ pub enum Figure {
     OpsPerSecond,
     /// `ops / tasks / elapsed`: the mean rate of a task.
     OpsPerSecondOfTask,
+    /// `part_shared / part_distinct`: two scenarios measured in one row, a number without unit.
+    SharedToDistinct,
 }
 
 impl Figure {

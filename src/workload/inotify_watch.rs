@@ -135,6 +135,7 @@ pub const PAIR: Declaration = Declaration {
     name: "inotify-watch/pair",
     op: "one inotify watch added and removed, half of them on files of the worker's own and half on files every worker watches",
     window: "one half of a cycle, distinct or shared, their order alternating: from the release of the workers to the end of the last one",
+    figure: Figure::SharedToDistinct,
     counters: &[
         WATCHES_OK,
         BAD_WD,
