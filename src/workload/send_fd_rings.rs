@@ -165,11 +165,12 @@ impl Source {
         })
     }
 
-    /// Opens the next fill; untimed.
+    /// Opens the next fill; untimed. The ledger, one entry per slot, is cleared after the
+    /// window instead: here it would push the table just freed out of the nearest cache,
+    /// and registering the next one took 0.3 of 2.5 us longer.
     pub fn begin(&mut self) {
         self.serial += 1;
         self.completions.clear();
-        self.ledger.open(self.serial);
     }
 
     /// Fills the first `slots` slots of the table, batch by batch.
@@ -244,6 +245,7 @@ impl Source {
         checked: usize,
         tally: &mut Tally,
     ) -> Result<u64, WorkloadError> {
+        self.ledger.open(self.serial);
         // Before the queues are emptied: the kernel clears the flag once it has
         // delivered what did not fit.
         tally.overflow += overflows(&mut self.ring) + overflows(&mut target.ring);
