@@ -1,7 +1,5 @@
 //! Documents that follow from the code say what the code says.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at its first surprise")]
-
 use regbundle::render::catalogue::catalogue;
 use regbundle::workload::registry;
 

@@ -8,3 +8,4 @@ pub mod evidence;
 pub mod ingest;
 pub mod rows;
 pub mod table;
+pub mod trace;

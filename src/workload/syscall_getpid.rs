@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, getpid};
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
@@ -31,6 +31,13 @@ pub const DECLARATION: Declaration = Declaration {
     }],
     needs: &[],
     functions: &[],
+    hits: &[Hit::new(
+        "syscalls:sys_enter_getpid",
+        &[],
+        // The standalone program asks for the id to compare with once before each window.
+        Wanted::PerOpAndInRound(1),
+    )],
+    trace_shape: &[("calls", 1_024)],
     scope: "the getpid system call of one thread, entry to exit: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",
