@@ -42,6 +42,8 @@ pub enum Command {
     Ingest(IngestArgs),
     /// Measure the next point, or all of them where the plan lets one boot be all.
     Run(RunArgs),
+    /// Untimed counts of static tracepoints: which kernel code a workload reaches, how often.
+    Trace(CaseArgs),
     /// The gates alone; exit 1 when one fails.
     Check(CaseArgs),
     /// Gates, statistics and verdict.

@@ -11,6 +11,7 @@ use crate::edge::git::GitError;
 use crate::edge::tree::TreeError;
 use crate::engine::host::RunError;
 use crate::engine::ingest::IngestRunError;
+use crate::engine::trace::TraceError;
 use crate::input::case::CaseError;
 use crate::input::evidence::EvidenceError;
 use crate::input::ingest::IngestError;
@@ -50,6 +51,9 @@ pub enum CommandError {
     /// A run.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// An ingestion.
     #[error(transparent)]
     Ingest(#[from] IngestRunError),

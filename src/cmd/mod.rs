@@ -10,6 +10,7 @@ pub mod new;
 pub mod publish;
 pub mod report;
 pub mod run;
+pub mod trace;
 pub mod verify;
 pub mod worker;
 pub mod workload;
@@ -74,6 +75,7 @@ fn dispatch(command: &Command, ui: &Ui) -> Result<u8, CommandError> {
         Command::Workload { action } => workload::run(action, ui),
         Command::Ingest(args) => ingest::run(args, ui),
         Command::Run(args) => run::run(args, ui),
+        Command::Trace(args) => trace::run(args, ui),
         Command::Check(args) => check::run(args, ui),
         Command::Analyze(args) => analyze::run(args, ui),
         Command::Report(args) => report::run(args, ui),
@@ -122,12 +124,16 @@ pub(crate) fn load_evidence(path: &Path) -> Result<(Loaded, Evidence), CommandEr
     Ok((loaded, evidence))
 }
 
+/// Returns the plan of a case.
+fn planned(loaded: &Loaded) -> Result<Plan, CommandError> {
+    let name = loaded.folder.case_file().display().to_string();
+    Ok(plan_of(&loaded.case, &name)?)
+}
+
 /// Returns the plan of a case as `plan.json` holds it; the engine writes it before the
 /// first row, and not before it knows that a row can come.
 pub(crate) fn plan_text(loaded: &Loaded) -> Result<String, CommandError> {
-    let name = loaded.folder.case_file().display().to_string();
-    let plan = plan_of(&loaded.case, &name)?;
-    let mut text = serde_json::to_string_pretty(&plan).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&planned(loaded)?).unwrap_or_default();
     text.push('\n');
     Ok(text)
 }

@@ -95,7 +95,7 @@ fn unnamed_kernels(loaded: &Loaded) -> Vec<String> {
         .collect()
 }
 
-fn own_executable() -> Result<PathBuf, CommandError> {
+pub(super) fn own_executable() -> Result<PathBuf, CommandError> {
     std::env::current_exe().map_err(|source| CommandError::Io {
         path: "/proc/self/exe".to_owned(),
         action: "find this executable",

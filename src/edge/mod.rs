@@ -5,4 +5,6 @@ pub mod clock;
 pub mod cpu;
 pub mod git;
 pub mod host;
+pub mod interrupt;
+pub mod tracefs;
 pub mod tree;

@@ -5,3 +5,4 @@ pub mod ingest;
 pub mod journal;
 pub mod program;
 pub mod stream;
+pub mod trace;

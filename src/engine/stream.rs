@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
@@ -115,21 +115,45 @@ impl Worker {
         cpu: usize,
         warmup: u32,
     ) -> Result<Self, StreamError> {
-        let name = format!("{workload} ({})", implementation.word());
-        let mut child = Command::new(&program.path)
+        let command = Self::command(program, cpu, warmup);
+        Self::start_command(command, workload, implementation)
+    }
+
+    /// Makes the command of a stepped program, for callers that add to it.
+    #[must_use]
+    pub fn command(program: &Program, cpu: usize, warmup: u32) -> Command {
+        let mut command = Command::new(&program.path);
+        command
             .args(&program.arguments)
             .args(["--cpu", &cpu.to_string()])
             .args(["--warmup", &warmup.to_string()])
             .args(["--rounds", &MOST_ROUNDS.to_string()])
-            .arg("--step")
+            .arg("--step");
+        command
+    }
+
+    /// Starts the command of a stepped program and reads the first two lines of its stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`Worker::start`].
+    pub fn start_command(
+        mut command: Command,
+        workload: &str,
+        implementation: Implementation,
+    ) -> Result<Self, StreamError> {
+        let name = format!("{workload} ({})", implementation.word());
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|source| StreamError::Start {
-                program: program.path.display().to_string(),
+                program: command.get_program().display().to_string(),
                 source,
             })?;
+        // It may hold files that must be closed when the program has them.
+        drop(command);
         let (line_sender, lines) = sync_channel(16);
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || {
@@ -257,6 +281,26 @@ impl Worker {
                 source,
             }),
         }
+    }
+
+    /// Waits until a worker whose stream has ended is gone.
+    ///
+    /// # Errors
+    ///
+    /// When it stays, or ends as a failed one.
+    pub fn finish(mut self) -> Result<(), StreamError> {
+        drop(self.input.take());
+        let begun = Instant::now();
+        while begun.elapsed() < LINE_TIMEOUT {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(None) => thread::sleep(Duration::from_millis(2)),
+                Ok(Some(_)) | Err(_) => return Err(self.ended()),
+            }
+        }
+        Err(StreamError::Silent {
+            program: self.name.clone(),
+        })
     }
 
     /// Returns what the worker said it applied: the rest of each `note: ` line.

@@ -9,3 +9,4 @@ pub mod evidence;
 pub mod ingest;
 pub mod rows;
 pub mod table;
+pub mod trace;

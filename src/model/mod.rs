@@ -14,5 +14,6 @@ pub mod protocol;
 pub mod redact;
 pub mod row;
 pub mod shown;
+pub mod trace;
 pub mod tree;
 pub mod units;

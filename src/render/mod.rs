@@ -10,5 +10,6 @@ pub mod number;
 pub mod sentence;
 pub mod table;
 pub mod template;
+pub mod trace;
 pub mod tsv;
 pub mod wrap;

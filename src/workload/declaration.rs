@@ -37,6 +37,70 @@ impl Expect {
     }
 }
 
+/// How often an event must be seen in the rounds of an untimed run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// This many per op.
+    PerOp(u64),
+    /// One per op, and up to this many more in each round, outside of its window.
+    PerOpAndInRound(u64),
+    /// As many per op as a parameter says, and this many more.
+    PerOpOf(&'static str, u64),
+    /// This many for each unit of a parameter in every round: two calls in each of the
+    /// `cycles`, whatever the number of ops.
+    PerRoundTimes(u64, &'static str),
+    /// At least this many per op: the workload does the same outside of its windows too,
+    /// for a time that nothing fixes.
+    AtLeastPerOp(u64),
+    /// Whatever it is: it depends on the kernel or on chance.
+    Recorded,
+}
+
+/// An event of the kernel that shows that a workload does what it says: a direct hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit {
+    /// Static tracepoint, `group:name`.
+    pub event: &'static str,
+    /// Fields with the value each must have; of a `call_site`, its function.
+    pub select: &'static [(&'static str, &'static str)],
+    /// How often it must be seen.
+    pub wanted: Wanted,
+    /// Fields whose values are told.
+    pub shows: &'static [&'static str],
+}
+
+impl Hit {
+    /// An event of which no field is told.
+    #[must_use]
+    pub const fn new(
+        event: &'static str,
+        select: &'static [(&'static str, &'static str)],
+        wanted: Wanted,
+    ) -> Self {
+        Self {
+            event,
+            select,
+            wanted,
+            shows: &[],
+        }
+    }
+
+    /// An allocation by the function of `select`, with what was asked for and who pays.
+    #[must_use]
+    pub const fn allocation(
+        event: &'static str,
+        select: &'static [(&'static str, &'static str)],
+        wanted: Wanted,
+    ) -> Self {
+        Self {
+            event,
+            select,
+            wanted,
+            shows: &["gfp_flags", "bytes_req", "bytes_alloc", "accounted"],
+        }
+    }
+}
+
 /// A semantic counter of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Counter {
@@ -110,6 +174,10 @@ pub struct Declaration {
     pub needs: &'static [&'static str],
     /// Kernel functions a direct hit must show.
     pub functions: &'static [&'static str],
+    /// Events that show the direct hit, and what must not be hit.
+    pub hits: &'static [Hit],
+    /// Parameters of an untimed run: at most these values, whatever the case says.
+    pub trace_shape: &'static [(&'static str, u64)],
     /// What a report may say of its scope, one sentence.
     pub scope: &'static str,
     /// What it does not show.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, XattrFlags, flistxattr, fsetxattr, fstatfs, open};
 use rustix::io::Errno;
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
@@ -76,6 +76,12 @@ pub const DECLARATION: Declaration = Declaration {
         "shmem_listxattr",
         "simple_xattr_list",
     ],
+    hits: &[Hit::new(
+        "syscalls:sys_enter_flistxattr",
+        &[],
+        Wanted::PerOp(1),
+    )],
+    trace_shape: &[("calls", 64)],
     scope: "the flistxattr system call of one thread on one open tmpfs file that nobody else uses, into a buffer of 4,096 bytes: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",

@@ -15,7 +15,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
 use super::tasks::{
@@ -111,6 +111,27 @@ pub const DISTINCT: Declaration = Declaration {
         "inotify_handle_inode_event",
         "fsnotify_put_mark",
     ],
+    hits: &[
+        Hit::new(
+            "syscalls:sys_enter_inotify_add_watch",
+            &[],
+            Wanted::PerOp(1),
+        ),
+        Hit::new("syscalls:sys_enter_inotify_rm_watch", &[], Wanted::PerOp(1)),
+        // The IN_IGNORED event of the removal.
+        Hit::allocation(
+            "kmem:kmalloc",
+            &[("call_site", "inotify_handle_inode_event")],
+            Wanted::PerOp(1),
+        ),
+        // In which function the compiler puts the mark's allocation is its choice.
+        Hit::allocation(
+            "kmem:kmem_cache_alloc",
+            &[("call_site", "inotify_update_watch")],
+            Wanted::Recorded,
+        ),
+    ],
+    trace_shape: &[("cycles", 2), ("watches", 16)],
     scope: "inotify_add_watch by path and inotify_rm_watch of regular files on one file system, until the slowest worker is done: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",

@@ -4,7 +4,7 @@
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 
-use super::declaration::{Declaration, Figure};
+use super::declaration::{Declaration, Figure, Hit, Wanted};
 use super::error::WorkloadError;
 use super::futex_memory::{self, ANY_BIT, FUTEX_FLAGS, FutexMemory, WORD_VALUE};
 use super::futex_ring::{Form, FutexRing, FutexRounds};
@@ -31,6 +31,36 @@ pub const DECLARATION: Declaration = Declaration {
         "IORING_OP_FUTEX_WAIT and IORING_OP_FUTEX_WAKE (Linux 6.7 or newer, CONFIG_FUTEX)",
     ],
     functions: &["io_futex_wait", "io_futex_complete", "io_futex_wake"],
+    hits: &[
+        Hit::new(
+            "io_uring:io_uring_submit_req",
+            &[("opcode", "FUTEX_WAIT")],
+            Wanted::PerOp(1),
+        ),
+        Hit::new(
+            "io_uring:io_uring_submit_req",
+            &[("opcode", "FUTEX_WAKE")],
+            Wanted::PerOpOf("words", 1),
+        ),
+        // What makes it a control: none of the vector wait.
+        Hit::new(
+            "io_uring:io_uring_submit_req",
+            &[("opcode", "FUTEX_WAITV")],
+            Wanted::PerOp(0),
+        ),
+        Hit::allocation(
+            "kmem:kmalloc",
+            &[("call_site", "io_futexv_prep")],
+            Wanted::PerOp(0),
+        ),
+        // The ring's cache of futex data is filled once.
+        Hit::allocation(
+            "kmem:kmalloc",
+            &[("call_site", "io_cache_alloc_new")],
+            Wanted::Recorded,
+        ),
+    ],
+    trace_shape: &[("cycles", 4)],
     scope: "io_uring futex WAIT to WAKE of one thread on one ring, private words, two io_uring_enter calls per cycle: a synthetic micro-benchmark, the control of io-uring-futex-waitv",
     not_shown: &[
         "the slowdown of any application",

@@ -6,7 +6,7 @@
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::futex_memory::{self, FutexMemory};
 use super::futex_ring::{Form, FutexRing, FutexRounds};
@@ -103,6 +103,30 @@ pub const DECLARATION: Declaration = Declaration {
         "io_futexv_complete",
         "io_futex_wake",
     ],
+    hits: &[
+        Hit::new(
+            "io_uring:io_uring_submit_req",
+            &[("opcode", "FUTEX_WAITV")],
+            Wanted::PerOp(1),
+        ),
+        // One that wakes, and one for each other word of the vector after the window.
+        Hit::new(
+            "io_uring:io_uring_submit_req",
+            &[("opcode", "FUTEX_WAKE")],
+            Wanted::PerOpOf("words", 0),
+        ),
+        Hit::allocation(
+            "kmem:kmalloc",
+            &[("call_site", "io_futexv_prep")],
+            Wanted::PerOp(1),
+        ),
+        Hit::new(
+            "kmem:kfree",
+            &[("call_site", "io_futexv_complete")],
+            Wanted::PerOp(1),
+        ),
+    ],
+    trace_shape: &[("cycles", 4)],
     scope: "io_uring futex WAITV to WAKE of one thread on one ring, private words, two io_uring_enter calls per cycle: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",

@@ -9,7 +9,7 @@
 
 use io_uring::{IoUring, opcode};
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::io_uring_support::setup_error;
@@ -57,6 +57,19 @@ pub const DECLARATION: Declaration = Declaration {
     ],
     needs: &["io_uring (Linux 5.1 or newer, CONFIG_IO_URING), permitted to this process"],
     functions: &["io_nop"],
+    hits: &[
+        Hit::new(
+            "io_uring:io_uring_submit_req",
+            &[("opcode", "NOP")],
+            Wanted::PerOp(1),
+        ),
+        Hit::new(
+            "io_uring:io_uring_complete",
+            &[("result", "0")],
+            Wanted::PerOp(1),
+        ),
+    ],
+    trace_shape: &[("ops", 64)],
     scope: "an io_uring request that does nothing, of one thread on one ring, one request per io_uring_enter call: a synthetic micro-benchmark, the floor of io_uring workloads",
     not_shown: &[
         "the slowdown of any application",

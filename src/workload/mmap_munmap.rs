@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use libc::{c_int, c_void};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
 use super::task_window::{FAILED_CALLS, OFF_CPU, OPS_OK, STUCK, TASKS, THREADS, TaskWindow};
@@ -75,6 +75,11 @@ pub const ANON: Declaration = Declaration {
     counters: COUNTERS,
     needs: &[],
     functions: FUNCTIONS,
+    hits: &[
+        Hit::new("syscalls:sys_enter_mmap", &[], Wanted::AtLeastPerOp(1)),
+        Hit::new("syscalls:sys_enter_munmap", &[], Wanted::AtLeastPerOp(1)),
+    ],
+    trace_shape: &[("window_ms", 5)],
     scope: "mmap and munmap of untouched private anonymous memory by tasks that do nothing else, as the mean rate of one task: a synthetic micro-benchmark",
     not_shown: NOT_SHOWN,
     control: None,

@@ -16,7 +16,7 @@ use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
@@ -98,6 +98,16 @@ pub const DECLARATION: Declaration = Declaration {
         "memory for the whole mapping, and /proc/self/smaps and /proc/self/pagemap (CONFIG_PROC_PAGE_MONITOR)",
     ],
     functions: &["do_mprotect_pkey", "mprotect_fixup", "change_protection"],
+    hits: &[
+        Hit::new(
+            "syscalls:sys_enter_mprotect",
+            &[],
+            Wanted::PerRoundTimes(2, "cycles"),
+        ),
+        // Whether a page that is writable again faults is the kernel's choice.
+        Hit::new("exceptions:page_fault_user", &[], Wanted::Recorded),
+    ],
+    trace_shape: &[("cycles", 2), ("mib", 2)],
     scope: "the protection of one shared anonymous mapping, all of it present, dirty and in small pages, changed and changed back by one thread that then writes one byte of each page: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 
 use libc::c_int;
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
 use super::task_window::{FAILED_CALLS, OFF_CPU, OPS_OK, STUCK, TASKS, THREADS, TaskWindow};
@@ -67,6 +67,12 @@ pub const DECLARATION: Declaration = Declaration {
     // The handlers of a fault are inlined or not traceable; the tracepoint
     // exceptions:page_fault_user counts them.
     functions: &[],
+    hits: &[Hit::new(
+        "exceptions:page_fault_user",
+        &[],
+        Wanted::AtLeastPerOp(1),
+    )],
+    trace_shape: &[("mib", 4), ("window_ms", 5)],
     scope: "first writes to private anonymous memory in pages of 4 KiB, with the mmap and munmap of every lap between them, by tasks that do nothing else, as the mean rate of one task: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",

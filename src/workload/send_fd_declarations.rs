@@ -2,7 +2,7 @@
 //!
 //! Pure data: one table of parameters and one of counters, with what differs.
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::send_fd_rings::NAME;
 
 /// The parameters, of which only the default number of cycles differs by scenario.
@@ -121,6 +121,41 @@ const REFILL_COUNTERS: [Counter; 8] = counters(BATCHES_OK, REMOVED);
 const REGISTER_COUNTERS: [Counter; 8] = counters(BATCHES_OK, REGISTERED);
 const WARM_COUNTERS: [Counter; 8] = counters(INSTALLS_OK, NOT_REMOVED);
 
+/// Fewer installs than by default, so that the buffers hold every event of four rounds.
+const TRACE_SHAPE: &[(&str, u64)] = &[("slots", 1_024), ("installs", 1_024), ("cycles", 2)];
+
+const fn sends(wanted: Wanted) -> Hit {
+    Hit::new(
+        "io_uring:io_uring_submit_req",
+        &[("opcode", "MSG_RING")],
+        wanted,
+    )
+}
+
+/// The check of every slot filled in a round's last cycle, as many as the parameter says.
+const fn checks(slots: &'static str) -> Hit {
+    Hit::new(
+        "io_uring:io_uring_submit_req",
+        &[("opcode", "FIXED_FD_INSTALL")],
+        Wanted::PerRoundTimes(1, slots),
+    )
+}
+/// Nodes of the table where the kernel takes them from a cache; Linux 6.12 has none.
+const NODES: Hit = Hit::allocation(
+    "kmem:kmalloc",
+    &[("call_site", "io_cache_alloc_new")],
+    Wanted::Recorded,
+);
+
+/// `IORING_REGISTER_FILES2` is 13, `IORING_UNREGISTER_FILES` 3, `IORING_REGISTER_FILES_UPDATE` 6.
+const fn register(opcode: &'static [(&'static str, &'static str)], wanted: Wanted) -> Hit {
+    Hit::new("io_uring:io_uring_register", opcode, wanted)
+}
+
+const FILES2: &[(&str, &str)] = &[("opcode", "13")];
+const UNREGISTER: &[(&str, &str)] = &[("opcode", "3")];
+const UPDATE: &[(&str, &str)] = &[("opcode", "6")];
+
 /// What all scenarios have in common.
 const COMMON: Declaration = Declaration {
     name: NAME,
@@ -144,6 +179,14 @@ const COMMON: Declaration = Declaration {
         "io_post_aux_cqe",
     ],
     window: "",
+    hits: &[
+        sends(Wanted::PerOpOf("slots", 0)),
+        register(FILES2, Wanted::PerOp(1)),
+        register(UNREGISTER, Wanted::PerOp(1)),
+        checks("slots"),
+        NODES,
+    ],
+    trace_shape: TRACE_SHAPE,
     scope: "",
     not_shown: &[
         "the slowdown of any application",
@@ -172,6 +215,12 @@ pub const FIRST_FILL: Declaration = Declaration {
     figure: Figure::TimePerOp,
     counters: &FIRST_COUNTERS,
     window: "one fill of a fresh table, batch by batch; the source ring's completions are reaped in it",
+    hits: &[
+        sends(Wanted::PerOp(1)),
+        register(FILES2, Wanted::PerRoundTimes(1, "cycles")),
+        checks("slots"),
+        NODES,
+    ],
     scope: "files sent by one thread from its ring to the whole sparse table of a fresh second ring of its own, in batches: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -190,6 +239,12 @@ pub const REMOVE_REFILL: Declaration = Declaration {
         "__io_sqe_files_update",
     ],
     window: "the emptying of the table and the fill after it; one more clock read divides them",
+    hits: &[
+        sends(Wanted::PerOpOf("slots", 0)),
+        register(UPDATE, Wanted::PerOp(1)),
+        checks("slots"),
+        NODES,
+    ],
     scope: "the table of one ring emptied by one call and refilled by one thread from another ring of its own, in batches, over and over: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -211,6 +266,13 @@ pub const REGISTER_INSTALL: Declaration = Declaration {
     parameters: &INSTALL_PARAMETERS,
     functions: REGISTER_FUNCTIONS,
     window: "the registration and the installs; one more clock read divides them",
+    hits: &[
+        sends(Wanted::PerOpOf("installs", 0)),
+        register(FILES2, Wanted::PerOp(1)),
+        register(UNREGISTER, Wanted::PerOp(1)),
+        checks("installs"),
+        NODES,
+    ],
     scope: "a large sparse table registered on one ring and a few of its slots filled by one thread from another ring of its own, over and over: a synthetic micro-benchmark",
     ..COMMON
 };
@@ -223,6 +285,12 @@ pub const WARM_REFILL: Declaration = Declaration {
     figure: Figure::TimePerOp,
     counters: &WARM_COUNTERS,
     window: "the fill alone",
+    hits: &[
+        sends(Wanted::PerOp(1)),
+        register(UPDATE, Wanted::PerRoundTimes(1, "cycles")),
+        checks("slots"),
+        NODES,
+    ],
     scope: "files sent by one thread from its ring to the whole table, just emptied, of a second ring of its own, in batches: a synthetic micro-benchmark",
     ..COMMON
 };

@@ -5,7 +5,7 @@
     reason = "the C library's syscall(), as most programs enter the kernel"
 )]
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::harness::monotonic_raw_ns;
 use super::parameters::Parameters;
@@ -33,6 +33,13 @@ pub const DECLARATION: Declaration = Declaration {
     }],
     needs: &[],
     functions: &[],
+    hits: &[Hit::new(
+        "syscalls:sys_enter_getpid",
+        &[],
+        // The standalone program asks for the id to compare with once before each window.
+        Wanted::PerOpAndInRound(1),
+    )],
+    trace_shape: &[("calls", 1_024)],
     scope: "the getpid system call of one thread, entry to exit: a synthetic micro-benchmark",
     not_shown: &[
         "the slowdown of any application",

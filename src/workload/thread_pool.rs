@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{c_int, c_void};
 
-use super::declaration::{Counter, Declaration, Expect, Figure, Parameter};
+use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
 use super::tasks::{
@@ -86,6 +86,11 @@ pub const DECLARATION: Declaration = Declaration {
         "sched_mm_cid_fork",
         "do_exit",
     ],
+    hits: &[
+        Hit::new("task:task_newtask", &[], Wanted::PerOp(1)),
+        Hit::new("sched:sched_process_exit", &[], Wanted::PerOp(1)),
+    ],
+    trace_shape: &[("cycles", 2)],
     scope: "pthread_create and pthread_join of threads that end at once, by several threads of one process, on stacks mapped before: a synthetic micro-benchmark of the kernel and the C library",
     not_shown: &[
         "the slowdown of any application",
