@@ -213,4 +213,13 @@ pub struct WorkerArgs {
     /// Wait for one byte after each row.
     #[arg(long)]
     pub step: bool,
+    /// What a count of the clock stands for, written in the stream's first line: ns, or
+    /// instructions. The clock read is the same; `instructions` is true only where an
+    /// emulator lets it count guest instructions (qemu -icount shift=0).
+    #[arg(long, value_name = "CLOCK", default_value = "ns")]
+    pub clock: String,
+    /// Seconds to sleep before the first round, then at most as many more until the canary
+    /// is steady; 0 does neither.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub settle: u32,
 }

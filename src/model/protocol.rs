@@ -44,9 +44,10 @@ pub const STATUS_PASS: &str = "pass";
 pub const STATUS_FAIL: &str = "fail";
 
 /// What `elapsed` counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Clock {
     /// Nanoseconds of `CLOCK_MONOTONIC_RAW`.
+    #[default]
     Ns,
     /// Guest instructions in an emulator; never printed as time.
     Instructions,

@@ -28,6 +28,7 @@ mod row;
 mod send_fd_declarations;
 mod send_fd_ledger;
 mod send_fd_rings;
+mod settle;
 pub mod syscall_getpid;
 mod task_window;
 mod tasks;

@@ -93,8 +93,9 @@ impl Row {
     }
 }
 
-/// The two lines every stream begins with; `task_columns` follow the counters.
-pub fn head(declaration: &Declaration, task_columns: &[String]) -> String {
+/// The two lines every stream begins with; `task_columns` follow the counters, and `clock`
+/// is what one count of every reading stands for.
+pub fn head(declaration: &Declaration, task_columns: &[String], clock: Clock) -> String {
     let columns: Vec<&str> = FIXED_COLUMNS
         .into_iter()
         .chain(SYSCALL_CANARY_COLUMNS)
@@ -105,7 +106,7 @@ pub fn head(declaration: &Declaration, task_columns: &[String]) -> String {
     format!(
         "{MAGIC} {VERSION} {} {IMPLEMENTATION} {}\n{}\n",
         declaration.name,
-        Clock::Ns.word(),
+        clock.word(),
         columns.join("\t")
     )
 }
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn a_stream_begins_with_the_fixed_columns_and_ends_its_rows_with_status() {
         assert_eq!(
-            head(&DECLARATION, &[]),
+            head(&DECLARATION, &[], Clock::Ns),
             "#regbundle-rows 1 io-uring-futex-waitv formal ns\n\
              phase\tround\tops\telapsed\tcpu_begin\tcpu_end\tnvcsw\tnivcsw\tminflt\trun_delay_ns\t\
              canary_before\tcanary_after\tcanary_syscall_before\tcanary_syscall_after\t\
@@ -168,6 +169,18 @@ mod tests {
             "measured\t4\t16\t21600\t1\t1\t2\t3\t5\t7\t41000\t41001\t28000\t28001\t\
              16\t16\t0\t0\t0\t0\tpass\n"
         );
+    }
+
+    #[test]
+    fn the_clock_changes_one_word_of_the_first_line_and_nothing_else() {
+        let ns = head(&DECLARATION, &[], Clock::Ns);
+        let instructions = head(&DECLARATION, &[], Clock::Instructions);
+        assert!(
+            instructions
+                .starts_with("#regbundle-rows 1 io-uring-futex-waitv formal instructions\n"),
+            "{instructions}"
+        );
+        assert_eq!(instructions.replacen(" instructions\n", " ns\n", 1), ns);
     }
 
     #[test]
@@ -185,7 +198,7 @@ mod tests {
     #[test]
     fn task_columns_follow_the_counters_and_are_not_judged() {
         let columns = ["tasks", "task_cpus", "task0_ops"].map(str::to_owned);
-        let head = head(&DECLARATION, &columns);
+        let head = head(&DECLARATION, &columns, Clock::Ns);
         assert!(
             head.ends_with("\toverflow\tresidual\ttasks\ttask_cpus\ttask0_ops\tstatus\n"),
             "{head}"

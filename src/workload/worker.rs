@@ -11,8 +11,9 @@ use super::error::{Kind, WorkloadError};
 use super::harness::{HarnessError, Machine, current_cpu, monotonic_raw_ns};
 use super::parameters::Parameters;
 use super::row::{self, Row};
+use super::settle::{self, Settled};
 use super::{Place, Prepared, registry, watchdog};
-use crate::model::protocol::{END, STEP_QUIT};
+use crate::model::protocol::{Clock, END, STEP_QUIT};
 
 /// What one worker is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,6 +30,11 @@ pub struct WorkerOptions {
     pub rounds: u32,
     /// Wait for one byte of input after each row.
     pub step: bool,
+    /// What the stream says its clock counts; the clock read is the same.
+    pub clock: Clock,
+    /// Seconds to sleep before the first round, and at most as many more until the canary
+    /// is steady; 0 does neither.
+    pub settle_seconds: u32,
 }
 
 /// What a worker that came to its last line did.
@@ -166,8 +172,9 @@ impl Stream<'_> {
         input: &mut dyn Read,
     ) -> Result<WorkerSummary, WorkerError> {
         self.output
-            .write_all(row::head(self.declaration, &self.task_columns).as_bytes())
+            .write_all(row::head(self.declaration, &self.task_columns, options.clock).as_bytes())
             .map_err(output_error(0))?;
+        self.settle(prepared, options)?;
         let phases = [("warmup", options.warmup), ("measured", options.rounds)];
         let mut planned = phases
             .into_iter()
@@ -187,6 +194,44 @@ impl Stream<'_> {
         writeln!(self.output, "{END} {rows}").map_err(output_error(rows))?;
         self.output.flush().map_err(output_error(rows))?;
         Ok(self.summary)
+    }
+
+    /// Waits as asked and says how that ended; the rows show for themselves what it gave.
+    fn settle(
+        &mut self,
+        prepared: &dyn Prepared,
+        options: &WorkerOptions,
+    ) -> Result<(), WorkerError> {
+        let seconds = options.settle_seconds;
+        if seconds == 0 {
+            return Ok(());
+        }
+        // Whoever reads the stream sees that it has begun and that the worker is not stuck.
+        self.output.flush().map_err(output_error(0))?;
+        let settled = settle::wait(seconds, std::thread::sleep, || {
+            Ok::<u64, HarnessError>(self.machine.canary(prepared.cpus())?.alu_ns)
+        })?;
+        self.note_settled(settled, options)
+    }
+
+    fn note_settled(
+        &mut self,
+        settled: Settled,
+        options: &WorkerOptions,
+    ) -> Result<(), WorkerError> {
+        let (seconds, clock) = (options.settle_seconds, options.clock.word());
+        let Settled {
+            readings,
+            last: [first, second, third],
+            steady,
+        } = settled;
+        let found = if steady { "steady" } else { "NOT steady" };
+        writeln!(
+            self.notes,
+            "note: settled for {seconds} s; canary {found} at reading {readings}: \
+             {first}, {second}, {third} {clock}"
+        )
+        .map_err(output_error(0))
     }
 
     fn write(&mut self, row: &Row, flush: bool) -> Result<(), WorkerError> {

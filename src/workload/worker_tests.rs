@@ -193,6 +193,62 @@ fn a_stepping_worker_waits_for_a_byte_after_each_row_and_stops_at_q_or_the_end_o
 }
 
 #[test]
+fn the_clock_changes_the_first_line_of_a_stream_only() {
+    let lines = |clock| {
+        let options = WorkerOptions {
+            clock,
+            ..options(0, 1, false)
+        };
+        let mut output = Output::default();
+        fake(99, &options, &mut Refusing, &mut output, &mut io::sink()).unwrap();
+        let text = String::from_utf8(output.bytes).unwrap();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (ns, instructions) = (lines(Clock::Ns), lines(Clock::Instructions));
+    assert_eq!(ns[0], "#regbundle-rows 1 syscall-getpid formal ns");
+    assert_eq!(
+        instructions[0],
+        "#regbundle-rows 1 syscall-getpid formal instructions"
+    );
+    assert_eq!(instructions[1], ns[1]);
+    // What the fake workload measured is the same count under either word.
+    assert!(ns[2].starts_with("measured\t0\t10\t1000\t"), "{}", ns[2]);
+    assert!(
+        instructions[2].starts_with("measured\t0\t10\t1000\t"),
+        "{}",
+        instructions[2]
+    );
+}
+
+#[test]
+fn a_worker_that_settles_shows_its_head_then_sleeps_and_says_how_the_canary_was() {
+    let settling = WorkerOptions {
+        settle_seconds: 1,
+        clock: Clock::Instructions,
+        ..options(0, 1, false)
+    };
+    let (mut output, mut notes) = (Output::default(), Vec::new());
+    let begin = monotonic_raw_ns();
+    fake(99, &settling, &mut Refusing, &mut output, &mut notes).unwrap();
+    assert!(monotonic_raw_ns() - begin >= 1_200_000_000);
+    let text = String::from_utf8(output.bytes).unwrap();
+    let head: usize = text.split_inclusive('\n').take(2).map(str::len).sum();
+    assert_eq!(output.flushed_at, [head, text.len()]);
+    let notes = String::from_utf8(notes).unwrap();
+    assert!(
+        notes.starts_with("note: settled for 1 s; canary "),
+        "{notes}"
+    );
+    assert!(notes.ends_with(" instructions\n"), "{notes}");
+
+    let (mut output, mut notes) = (Output::default(), Vec::new());
+    let at_once = options(0, 1, false);
+    fake(99, &at_once, &mut Refusing, &mut output, &mut notes).unwrap();
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_eq!(output.flushed_at, [output.bytes.len()]);
+}
+
+#[test]
 fn an_input_that_cannot_be_read_is_an_error_when_stepping() {
     let mut output = Output::default();
     let options = options(0, 2, true);
