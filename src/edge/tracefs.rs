@@ -238,6 +238,15 @@ impl Instance {
         self.write("tracing_on", "0")
     }
 
+    /// Goes on writing into the buffers.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses it.
+    pub fn resume(&self) -> Result<(), TracefsError> {
+        self.write("tracing_on", "1")
+    }
+
     /// Makes a command begin the tracing itself, of itself and its children, after the
     /// fork and before the exec: nothing before is counted, and nothing of it missed.
     ///

@@ -248,13 +248,16 @@ impl Runs<'_> {
                 Next::Row(_, row) => run.ops.push(ops(&row)?),
                 Next::End(_) => return Err(RunFailure::Short(round - 1)),
             }
-            // The program waits for a byte now, and its tasks sleep: the counts stand still.
+            // The program waits for a byte, or is on its way there: what it does meanwhile
+            // (writing the row) must not come between the two looks at the buffer.
+            self.instance.stop()?;
             if round == ROUNDS {
                 run.half = self.count(hits)?;
             }
             if round == rounds {
                 run.before_end = self.count(hits)?;
             }
+            self.instance.resume()?;
             if interrupt::came() {
                 return Err(RunFailure::Interrupted);
             }
