@@ -37,8 +37,8 @@ struct parameter parameters[] = {
 
 enum { CALLS_OK, WRONG_LENGTH, WRONG_NAMES };
 
-const char *const counters[] = {
-	"calls_ok", "wrong_length", "wrong_names", NULL
+char counters[COLUMNS][NAME] = {
+	"calls_ok", "wrong_length", "wrong_names"
 };
 
 static char names[MAX_NAMES][NAME_SIZE];

@@ -20,108 +20,93 @@
 #include "regbundle-tasks.h"
 #include <sys/inotify.h>
 
-#define PATH	128		/* bytes of a file's name */
+#define MAX_WATCHES	4096
+#define PATH		128		/* bytes of a file's name */
 
 const char workload[] = "inotify-watch";
 
-enum { WORKERS = OWN, WATCHES, CYCLES, OVERSUBSCRIBE };
+enum { WATCHES = MORE, CYCLES };
 
 /* A round of about 4 ms: what comes and goes inside it no canary sees. */
 struct parameter parameters[] = {
-	COMMON_PARAMETERS,
-	{ "--workers", 1, 1, MAX_TASKS },
-	{ "--watches", 96, 1, 4096 },
+	COMMON_PARAMETERS, TASK_PARAMETERS("--workers", 1),
+	{ "--watches", 96, 1, MAX_WATCHES },
 	{ "--cycles", 32, 1, 10000 },
-	{ "--oversubscribe", 0, 0, 1 },
 	{ NULL, 0, 0, 0 },
 };
 
-/* The parts are there in scenario PAIR only. */
-enum { WATCHES_OK, BAD_WD, NOT_IGNORED, OVERFLOW, PART_DISTINCT, PART_SHARED };
+enum { WATCHES_OK, BAD_WD, NOT_IGNORED, OVERFLOW, PARTS };
 /* The scenarios; the workers are ordered one of the first two or CHECK. */
 enum { DISTINCT, SHARED, PAIR, CHECK };
 
-const char *const counters[] = {
-	"watches_ok", "bad_wd", "not_ignored", "queue_overflow",
-	RECORDED_COLUMNS, NULL
+char counters[COLUMNS][NAME] = {
+	"watches_ok", "bad_wd", "not_ignored", "queue_overflow"
 };
 
 static unsigned long watches;		/* of a worker */
 static struct worker {
-	int fd;
-	char *events;
-	struct watch {
-		int wd, not_removed;
-		unsigned ignored;
-	} *watches;
+	int fd, wd[MAX_WATCHES], not_removed[MAX_WATCHES];
+	unsigned ignored[MAX_WATCHES];
+	/* A removal is one event, of 16 bytes; what else comes is read last. */
+	struct inotify_event events[MAX_WATCHES + 1];
 } workers[MAX_TASKS];
-static size_t event_bytes;
 
-static char folder[PATH - 24], (*files)[PATH];
-static unsigned long n_files, made, rounds;
+static char folder[PATH - 24], files[MAX_TASKS * MAX_WATCHES][PATH];
+static unsigned long n_files, rounds;
+static volatile unsigned order;
 
-static void add_watches(const struct worker *worker, unsigned long first)
+static void add_watches(struct worker *worker, unsigned long first)
 {
 	for (unsigned long i = 0; i < watches; i++)
-		worker->watches[i].wd =
-			inotify_add_watch(worker->fd, files[first + i],
-					  IN_MODIFY);
+		worker->wd[i] = inotify_add_watch(worker->fd, files[first + i],
+						  IN_MODIFY);
 }
 
-static void remove_watches(const struct worker *worker)
+static void remove_watches(struct worker *worker)
 {
 	for (unsigned long i = 0; i < watches; i++)
-		worker->watches[i].not_removed =
-			inotify_rm_watch(worker->fd, worker->watches[i].wd);
+		worker->not_removed[i] = inotify_rm_watch(worker->fd,
+							  worker->wd[i]);
 }
 
-static int by_wd(const void *a, const void *b)
+/* The first of the worker's watches that has this descriptor. */
+static unsigned long find(const struct worker *worker, int wd)
 {
-	const struct watch *x = a, *y = b;
+	unsigned long i = 0;
 
-	return (x->wd > y->wd) - (x->wd < y->wd);
+	while (i < watches && worker->wd[i] != wd)
+		i++;
+	return i;
 }
 
-static void note_event(const struct worker *worker, u64 *found,
+static void note_event(struct worker *worker, u64 *found,
 		       const struct inotify_event *event)
 {
-	struct watch key = { .wd = event->wd };
-	struct watch *watch = bsearch(&key, worker->watches, watches,
-				      sizeof(key), by_wd);
+	unsigned long i = find(worker, event->wd);
 
 	if (event->mask & IN_Q_OVERFLOW)
 		found[OVERFLOW]++;
-	else if (watch && event->mask == IN_IGNORED)
-		watch->ignored++;
+	else if (i < watches && event->mask == IN_IGNORED)
+		worker->ignored[i]++;
 	else
 		found[NOT_IGNORED]++;
 }
 
 /* The kernel queues IN_IGNORED before inotify_rm_watch() returns. */
-static void drain(const struct worker *worker, u64 *found)
+static void check_watches(struct worker *worker, u64 *found)
 {
-	const struct inotify_event *event;
+	struct inotify_event *events = worker->events;
 	ssize_t n;
 
-	while ((n = read(worker->fd, worker->events, event_bytes)) > 0)
-		for (ssize_t i = 0; i < n; i += sizeof(*event) + event->len) {
-			event = (const void *)(worker->events + i);
-			note_event(worker, found, event);
-		}
-}
-
-static void check_watches(const struct worker *worker, u64 *found)
-{
-	struct watch *first = worker->watches, *w;
-
-	for (w = first; w < first + watches; w++)
-		w->ignored = 0;
-	qsort(first, watches, sizeof(*w), by_wd);
-	drain(worker, found);
-	for (w = first; w < first + watches; w++) {
-		bool bad = w->wd < 1 || w->not_removed ||
-			   (w > first && w[-1].wd == w->wd);
-		bool lost = w->wd > 0 && w->ignored != 1;
+	memset(worker->ignored, 0, watches * sizeof(*worker->ignored));
+	while ((n = read(worker->fd, events, sizeof(worker->events))) > 0)
+		for (size_t i = 0; i < n / sizeof(*events); i++)
+			note_event(worker, found, &events[i]);
+	for (unsigned long i = 0; i < watches; i++) {
+		int wd = worker->wd[i];
+		bool bad = wd < 1 || worker->not_removed[i] ||
+			   find(worker, wd) != i;
+		bool lost = wd > 0 && worker->ignored[i] != 1;
 
 		found[WATCHES_OK] += !bad && !lost;
 		found[BAD_WD] += bad;
@@ -132,162 +117,138 @@ static void check_watches(const struct worker *worker, u64 *found)
 /* Answers when the worker's part of a window was over. */
 static void work(struct task *task)
 {
-	const struct worker *worker = &workers[task->index];
-	const uint32_t order = board->order;
+	struct worker *worker = &workers[task->index];
+	const unsigned files_of = order;
 
-	if (order == CHECK) {
+	if (files_of == CHECK) {
 		check_watches(worker, task->found);
 		return;
 	}
-	add_watches(worker, order == DISTINCT ? task->index * watches : 0);
+	add_watches(worker, files_of == DISTINCT ? task->index * watches : 0);
 	remove_watches(worker);
 	task->answer = now_ns();
 }
 
 static void remove_folder(void)
 {
-	for (unsigned long i = 0; i < made; i++)
+	for (unsigned long i = 0; i < n_files; i++)
 		unlink(files[i]);
 	rmdir(folder);
 }
 
-static void remove_folder_and_die(int number)
+static bool make_folder(const char *place)
 {
-	remove_folder();
-	watchdog(number);
-}
-
-/* A folder in the first place that will do; a tmpfs has no disk's noise. */
-static void make_folder(void)
-{
-	const char *places[] = { "/dev/shm", getenv("TMPDIR"), "/tmp" };
-
-	for (unsigned i = 0; i < 3; i++) {
-		if (!places[i])
-			continue;
-		if (snprintf(folder, sizeof(folder), "%s/regbundle-XXXXXX",
-			     places[i]) < (int)sizeof(folder) &&
-		    mkdtemp(folder)) {
-			fprintf(stderr, "note: files in %s\n", places[i]);
-			return;
-		}
-		warn("folder in %s", places[i]);
+	snprintf(folder, sizeof(folder), "%s/regbundle-XXXXXX", place);
+	if (!mkdtemp(folder)) {
+		warn("folder in %s", place);
+		return false;
 	}
-	errx(FAIL, "no folder for files: tried /dev/shm, $TMPDIR and /tmp");
+	fprintf(stderr, "note: files in %s\n", place);
+	return true;
 }
 
+/* In the first place that will do; a tmpfs has no disk's noise. */
 static void make_files(void)
 {
-	const int deadly[] = { SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGTERM };
+	const char *chosen = getenv("TMPDIR");
 
-	files = map(n_files * PATH, -1, 0);
-	make_folder();
+	if (!make_folder("/dev/shm") && !(chosen && make_folder(chosen)) &&
+	    !make_folder("/tmp"))
+		errx(FAIL, "no folder for files: tried /dev/shm, $TMPDIR and "
+		     "/tmp");
 	atexit(remove_folder);
-	for (unsigned i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
-		signal(deadly[i], remove_folder_and_die);
-	for (; made < n_files; made++) {
+	at_quick_exit(remove_folder);
+	/* All that would end the program and can be caught. */
+	for (int deadly = SIGHUP; deadly <= SIGTERM; deadly++)
+		signal(deadly, watchdog);
+	for (unsigned long i = 0; i < n_files; i++) {
 		int fd;
 
-		snprintf(files[made], PATH, "%s/%06lu", folder, made);
-		fd = open(files[made], O_CREAT | O_EXCL | O_WRONLY, 0600);
+		snprintf(files[i], PATH, "%s/%06lu", folder, i);
+		fd = open(files[i], O_CREAT | O_EXCL | O_WRONLY, 0600);
 		if (fd < 0)
-			err(FAIL, "%s", files[made]);
+			err(FAIL, "%s", files[i]);
 		close(fd);
 	}
 }
 
-/* A limit of this machine, not a fault of the kernel. */
-static void check_limit(int number, const char *name, u64 wanted)
+/* What is too low is a limit of this machine, no fault of the kernel. */
+static void check_limit(int got, const char *name, u64 wanted)
 {
-	if (errno == number)
-		errx(SKIP, "%s: fs.inotify.%s is too low, wanted %llu beside "
-		     "what the user's other processes have: sysctl -w "
-		     "fs.inotify.%s=NUMBER", strerror(errno), name, wanted,
-		     name);
-	if (errno)
+	if (got >= 0)
+		return;
+	if (errno != EMFILE && errno != ENOSPC)
 		err(FAIL, "preparing %s", name);
+	errx(SKIP, "%s: fs.inotify.%s is too low, wanted %llu beside what the "
+	     "user's other processes have: sysctl -w fs.inotify.%s=NUMBER",
+	     strerror(errno), name, wanted, name);
 }
 
-/*
- * As many instances and watches at once as a window can have. The events of
- * the removals are read by the rehearsal.
- */
+/* As many instances and watches at once as a window can have. */
 static void open_workers(void)
 {
-	struct worker *w;
+	struct worker *end = workers + tasks, *w;
 
-	errno = 0;
-	for (w = workers; w < workers + tasks && !errno; w++) {
-		w->watches = map(watches * sizeof(*w->watches), -1, 0);
-		w->events = map(event_bytes, -1, 0);
+	for (w = workers; w < end; w++) {
 		w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	}
-	check_limit(EMFILE, "max_user_instances", tasks);
-	for (w = workers; w < workers + tasks; w++)
+		check_limit(w->fd, "max_user_instances", tasks);
 		add_watches(w, (w - workers) * watches % n_files);
-	check_limit(ENOSPC, "max_user_watches", tasks * watches);
-	for (w = workers; w < workers + tasks; w++)
-		remove_watches(w);
+		check_limit(w->wd[watches - 1], "max_user_watches",
+			    tasks * watches);
+	}
+	for (w = workers; w < end; w++)
+		remove_watches(w);	/* the rehearsal reads the events */
 }
 
 static void prepare(void)
 {
-	choose_cpus(parameters[WORKERS].value,
-		    parameters[OVERSUBSCRIBE].value);
+	choose_cpus();
 	watches = parameters[WATCHES].value;
 	n_files = scenario == SHARED ? watches : tasks * watches;
-	/* A removal is one event; what else comes takes a second read. */
-	event_bytes = (watches + 1) * sizeof(struct inotify_event);
 	make_files();
 	open_workers();
 	if (scenario == PAIR) {
-		strcpy(columns[0], "part_distinct");
-		strcpy(columns[1], "part_shared");
+		strcpy(counters[PARTS + DISTINCT], "part_distinct");
+		strcpy(counters[PARTS + SHARED], "part_shared");
 	}
 	start_tasks(start_thread, "task%lu_elapsed");
 }
 
 /* Gives the window: from the release to the end of the last worker. */
-static u64 run_window(unsigned files_of, u64 *elapsed)
+static u64 run_window(unsigned files_of)
 {
 	u64 begin, longest = 0;
 
-	board->order = files_of;
+	order = files_of;
 	begin = release_tasks();
 	await_tasks();
 	for (unsigned long i = 0; i < tasks; i++) {
 		u64 own = board->tasks[i].answer - begin;
 
-		elapsed[i] += own;
+		board->tasks[i].column += own;
 		longest = MAX(longest, own);
 	}
-	board->order = CHECK;
+	order = CHECK;
 	release_tasks();
 	await_tasks();
 	return longest;
 }
 
+/* A cycle of a pair is two windows; which is first alternates. */
 static void run_round(struct row *row)
 {
-	u64 elapsed[MAX_TASKS] = { 0 }, part[2] = { 0 };
+	u64 windows = parameters[CYCLES].value * (scenario == PAIR ? 2 : 1);
+	u64 part[2] = { 0 };
 
-	begin_round(row);
-	for (unsigned long i = 0; i < parameters[CYCLES].value; i++) {
-		unsigned first = scenario == PAIR ? (rounds + i) % 2 : scenario;
+	for (u64 i = 0; i < windows; i++) {
+		unsigned files_of = scenario == PAIR ?
+				    (rounds + i + i / 2) % 2 : scenario;
 
-		part[first] += run_window(first, elapsed);
-		row->ops += tasks * watches;
-		if (scenario != PAIR)
-			continue;
-		part[!first] += run_window(!first, elapsed);
-		row->ops += tasks * watches;
+		part[files_of] += run_window(files_of);
 	}
 	rounds++;
+	row->ops = windows * tasks * watches;
 	row->elapsed = part[DISTINCT] + part[SHARED];
-	if (scenario == PAIR) {
-		row->counters[PART_DISTINCT] = part[DISTINCT];
-		row->counters[PART_SHARED] = part[SHARED];
-	}
-	end_round(row, scenario == PAIR ? PART_SHARED + 1 : OVERFLOW + 1,
-		  elapsed);
+	memcpy(&row->counters[PARTS], part, sizeof(part));
+	end_round(row);		/* without parts, its columns replace them */
 }

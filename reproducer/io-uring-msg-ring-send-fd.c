@@ -60,11 +60,9 @@ static char more_help[160] =
 enum { OPS_OK, BAD_RESULT, STRAY, MISSING, WRONG_FILE, OVERFLOW,
        PART_BEFORE_FILL, PART_FILL };
 
-static char part_before_fill[] = "part_register";	/* or part_remove */
-
-const char *const counters[] = {
+char counters[COLUMNS][NAME] = {
 	"ops_ok", "bad_result", "stray", "missing", "wrong_file", "overflow",
-	part_before_fill, "part_fill", NULL
+	"part_register", "part_fill"
 };
 
 /* Who a CQE is for; in its user_data between slot and cycle. */
@@ -335,7 +333,7 @@ static void take_parameters(void)
 	if (scenario == REGISTER_FILL || scenario == REGISTER_INSTALL)
 		timed = register_table;
 	if (scenario == REMOVE_REFILL || scenario == WARM_REFILL)
-		strcpy(part_before_fill, "part_remove");
+		strcpy(counters[PART_BEFORE_FILL], "part_remove");
 	if (scenario != REGISTER_INSTALL)
 		return;
 	installs = parameters[INSTALLS].value;

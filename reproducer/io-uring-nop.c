@@ -27,7 +27,7 @@ struct parameter parameters[] = {
 
 enum { COMPLETIONS, STRAY, OVERFLOW };
 
-const char *const counters[] = { "completions_ok", "stray", "overflow", NULL };
+char counters[COLUMNS][NAME] = { "completions_ok", "stray", "overflow" };
 
 static u64 tag;				/* never reused, so a late CQE shows */
 

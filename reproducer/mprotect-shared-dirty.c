@@ -33,9 +33,9 @@ struct parameter parameters[] = {
 
 enum { PAGES_OK, WRONG_VALUE, HUGE_PAGES, PROTECT, RESTORE, TOUCH };
 
-const char *const counters[] = {
+char counters[COLUMNS][NAME] = {
 	"pages_ok", "wrong_value", "huge_pages",
-	"part_protect", "part_restore", "part_touch", NULL
+	"part_protect", "part_restore", "part_touch"
 };
 
 static volatile unsigned char *memory;

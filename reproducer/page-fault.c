@@ -28,9 +28,8 @@ struct parameter parameters[] = {
 	{ NULL, 0, 0, 0 },
 };
 
-const char *const counters[] = {
-	"ops_ok", "failed_calls", "faults_off", "stuck", "off_cpu",
-	RECORDED_COLUMNS, NULL
+char counters[COLUMNS][NAME] = {
+	"ops_ok", "failed_calls", "faults_off", "stuck", "off_cpu"
 };
 
 static size_t size;
@@ -44,10 +43,10 @@ static long minor_faults(void)
 }
 
 /*
- * Gives the pages written, if their faults were not as many. A sanitizer's
- * look at its shadow of a page would be one fault more.
+ * If the faults were not as many as the pages, none of these was right. A
+ * sanitizer's look at its shadow of a page would be one fault more.
  */
-__attribute__((no_sanitize_address)) static long lap(struct task *task)
+__attribute__((no_sanitize_address)) static void lap(struct task *task)
 {
 	char *area = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,7 +54,7 @@ __attribute__((no_sanitize_address)) static long lap(struct task *task)
 
 	if (area == MAP_FAILED) {
 		task->found[FAILED_CALLS]++;
-		return 0;
+		return;
 	}
 	/* EINVAL: a kernel without huge pages. Others show in the faults. */
 	if (madvise(area, size, MADV_NOHUGEPAGE) && errno != EINVAL)
@@ -68,17 +67,8 @@ __attribute__((no_sanitize_address)) static long lap(struct task *task)
 	faults = minor_faults() - faults;
 	task->found[FAILED_CALLS] += munmap(area, size) != 0;
 	task->found[WRONG] += labs(faults - pages);
-	return faults == pages ? 0 : pages;
-}
-
-/* Answers the pages of the laps that were off. */
-static void work(struct task *task)
-{
-	note_cpu(task);
-	task->answer = 0;
-	while (!board->stop)
-		task->answer += lap(task);
-	note_cpu(task);
+	if (faults != pages)
+		task->answer += pages;
 }
 
 static void prepare(void)
@@ -86,16 +76,7 @@ static void prepare(void)
 	if (sysconf(_SC_PAGESIZE) != PAGE)
 		errx(SKIP, "not on this kernel: pages are %ld bytes, wanted "
 		     "%d", sysconf(_SC_PAGESIZE), PAGE);
-	choose_cpus(parameters[TASKS].value, parameters[OVERSUBSCRIBE].value);
+	choose_cpus();
 	size = parameters[MIB].value << 20;
-	prepare_tasks();
-}
-
-static void run_round(struct row *row)
-{
-	u64 *ok = &row->counters[OPS_OK];
-
-	sample_window(row);
-	for (unsigned long i = 0; i < tasks; i++)
-		*ok -= MIN(*ok, board->tasks[i].answer);
+	start_tasks(start_task, "task%lu_ops");
 }

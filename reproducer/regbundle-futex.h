@@ -25,9 +25,8 @@ struct parameter parameters[] = {
 /* The counters; the first two and the last also tag the SQEs. */
 enum { WAITS, WAKES, BAD_RESULT, STRAY, OVERFLOW, RESIDUAL };
 
-const char *const counters[] = {
-	"waits_ok", "wakes_ok", "bad_result", "stray", "overflow", "residual",
-	NULL
+char counters[COLUMNS][NAME] = {
+	"waits_ok", "wakes_ok", "bad_result", "stray", "overflow", "residual"
 };
 
 static struct io_uring_cqe cqes[2 * MAX_VECTORS];

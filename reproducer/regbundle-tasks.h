@@ -12,32 +12,27 @@
 #define MAX_TASKS	64
 #define LINE		128	/* x86 fetches lines of 64 bytes in pairs */
 
+/* Such a workload's first parameters of its own; MORE is the next. */
+enum { TASKS = OWN, OVERSUBSCRIBE, MORE };
+#define TASK_PARAMETERS(option, tasks) \
+	{ option, tasks, 1, MAX_TASKS }, { "--oversubscribe", 0, 0, 1 }
+
 struct task {
 	_Alignas(LINE) volatile u64 done;	/* if sampled while it runs */
-	u64 answer;		/* of its last work(), which says what */
+	u64 answer;		/* of work(), which says what */
+	u64 column;		/* what the row records of it */
 	u64 found[8];		/* in the round, by index of counters[] */
 	unsigned long index, cpu;
 };
 
-/*
- * Also for what changes between rounds: a static variable whose address
- * nobody takes gcc may keep in a register across syscall().
- */
 static struct board {
-	_Alignas(LINE) _Atomic uint32_t go, ended, order;
+	_Alignas(LINE) _Atomic uint32_t go, ended;
 	_Alignas(LINE) volatile uint32_t stop;
 	struct task tasks[MAX_TASKS];
 } *board;
 
-/* The sampler's CPU is the first. */
-static unsigned long tasks, task_cpus, task_cpu[CPU_SETSIZE];
-static bool anywhere;			/* each task on all of these CPUs */
-
-/* Names made at run time; the first empty one ends the table counters[]. */
-static char columns[MAX_TASKS + 5][40];
-#define C4(i)	columns[i], columns[i + 1], columns[i + 2], columns[i + 3]
-#define C16(i)	C4(i), C4(i + 4), C4(i + 8), C4(i + 12)
-#define RECORDED_COLUMNS C16(0), C16(16), C16(32), C16(48), C4(64), columns[68]
+static unsigned long tasks;
+static unsigned recorded;		/* columns after the counters */
 
 /* A workload file defines it: what a task does when it is let go. */
 static void work(struct task *task);
@@ -52,7 +47,8 @@ static u64 release_tasks(void)
 {
 	u64 begin;
 
-	board->stop = board->ended = 0;
+	board->stop = 0;
+	board->ended = 0;
 	begin = now_ns();
 	board->go++;
 	futex(&board->go, FUTEX_WAKE, INT_MAX, 0);
@@ -71,19 +67,13 @@ static void await_tasks(void)
 		usleep(50);
 }
 
-/* Out of what the sampler inherited: its CPU and its real-time priority. */
+/* What it inherited of the sampler but its CPU is its real-time priority. */
 static void *live(void *argument)
 {
 	struct task *task = argument;
-	cpu_set_t set;
 
-	CPU_ZERO(&set);
-	for (unsigned long i = 0; i < task_cpus; i++)
-		if (anywhere || task_cpu[i] == task->cpu)
-			CPU_SET(task_cpu[i], &set);
-	if (sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 }) ||
-	    sched_setaffinity(0, sizeof(set), &set))
-		err(FAIL, "SCHED_OTHER on CPU %lu", task->cpu);
+	if (sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 }))
+		err(FAIL, "SCHED_OTHER of task %lu", task->index);
 	for (uint32_t seen = 0; ; seen++) {
 		if (++board->ended == tasks)
 			futex(&board->ended, FUTEX_WAKE, 1, 0);
@@ -103,74 +93,58 @@ static void start_thread(struct task *task)
 		err(FAIL, "thread of task %lu", task->index);
 }
 
-static void choose_cpus(unsigned long n, bool oversubscribe)
+static void choose_cpus(void)
 {
 	unsigned long found = 1;
 
-	task_cpu[0] = parameters[CPU].value;
 	for (unsigned long i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &cpus) && i != task_cpu[0])
-			task_cpu[found++] = i;
-	if (n > found && !oversubscribe) {
+		if (CPU_ISSET(i, &cpus) && i != used_cpu[0])
+			used_cpu[found++] = i;
+	tasks = parameters[TASKS].value;
+	used_cpus = MIN(tasks, found);
+	if (tasks > found && !parameters[OVERSUBSCRIBE].value) {
 		warnx("%lu tasks but %lu CPUs: fewer tasks, more CPUs, or "
-		      "--oversubscribe 1", n, found);
+		      "--oversubscribe 1", tasks, found);
 		usage(stderr, USAGE);
 	}
-	tasks = n;
-	task_cpus = MIN(n, found);
 }
 
 /* Then rehearses: first faults and lazy symbols are not left to a row. */
 static void start_tasks(void (*start)(struct task *), const char *column)
 {
-	unsigned at = columns[0][0] ? 2 : 0;	/* the workload's own parts */
-
-	strcpy(columns[at++], "tasks");
-	strcpy(columns[at++], "task_cpus");
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (board == MAP_FAILED)
 		err(FAIL, "mmap of %zu shared bytes", sizeof(*board));
+	while (*counters[recorded])
+		recorded++;
+	strcpy(counters[recorded], "tasks");
+	strcpy(counters[recorded + 1], "task_cpus");
 	for (unsigned long i = 0; i < tasks; i++) {
-		snprintf(columns[at++], sizeof(*columns), column, i);
-		board->tasks[i].index = i;
-		board->tasks[i].cpu = task_cpu[i % task_cpus];
-		start(&board->tasks[i]);
+		struct task *task = &board->tasks[i];
+
+		snprintf(counters[recorded + 2 + i], NAME, column, i);
+		task->index = i;
+		task->cpu = used_cpu[i % used_cpus];
+		pin(task->cpu);		/* the task inherits it */
+		start(task);
 	}
+	pin(used_cpu[0]);
 	await_tasks();
 	run_round(&(struct row){ 0 });
 }
 
-/*
- * The canaries of the tasks' other CPUs; measure() reads the sampler's own.
- * What the journey itself costs is taken out of the row's usage.
- */
-static void visit_cpus(struct row *row, int after)
+/* Writes what the tasks found, and clears it. */
+static void end_round(struct row *row)
 {
-	count(row, 1);
-	for (unsigned long i = task_cpus; i-- > 0; ) {
-		pin(task_cpu[i]);
-		if (i > 0)
-			canaries(&row->alu[after], &row->getppid[after]);
+	for (unsigned long i = 0; i < tasks; i++) {
+		struct task *task = &board->tasks[i];
+
+		for (unsigned c = 0; c < MIN(recorded, 8); c++)
+			row->counters[c] += task->found[c];
+		row->counters[recorded + 2 + i] = task->column;
+		memset(task, 0, offsetof(struct task, index));
 	}
-	count(row, -1);
-}
-
-static void begin_round(struct row *row)
-{
-	for (unsigned long i = 0; i < tasks; i++)
-		memset(&board->tasks[i], 0, offsetof(struct task, index));
-	visit_cpus(row, 0);
-}
-
-/* Adds up what the tasks found; the recorded columns begin at `column`. */
-static void end_round(struct row *row, unsigned column, const u64 *of_task)
-{
-	visit_cpus(row, 1);
-	for (unsigned long i = 0; i < tasks; i++)
-		for (unsigned c = 0; c < column && c < 8; c++)
-			row->counters[c] += board->tasks[i].found[c];
-	row->counters[column] = tasks;
-	row->counters[column + 1] = task_cpus;
-	memcpy(&row->counters[column + 2], of_task, tasks * sizeof(*of_task));
+	row->counters[recorded] = tasks;
+	row->counters[recorded + 1] = used_cpus;
 }

@@ -5,29 +5,38 @@
  */
 #include <sys/prctl.h>
 
-enum { TASKS = OWN, AS_THREADS, MIB, WINDOW_MS, OVERSUBSCRIBE };
+enum { AS_THREADS = MORE, MIB, WINDOW_MS };
 #define WINDOW_PARAMETERS(window_ms) \
-	{ "--tasks", 1, 1, MAX_TASKS }, { "--threads", 0, 0, 1 }, \
-	{ "--mib", 128, 1, 4096 }, { "--window_ms", window_ms, 1, 10000 }, \
-	{ "--oversubscribe", 0, 0, 1 }
+	TASK_PARAMETERS("--tasks", 1), { "--threads", 0, 0, 1 }, \
+	{ "--mib", 128, 1, 4096 }, { "--window_ms", window_ms, 1, 10000 }
 
 /* Of counters[]; what WRONG is, a workload says. */
-enum { OPS_OK, FAILED_CALLS, WRONG, STUCK, OFF_CPU, RECORDED };
+enum { OPS_OK, FAILED_CALLS, WRONG, STUCK, OFF_CPU };
 
 /* In one word, that both are read at once: ops, above them right ops. */
 #define ONE_OP		1ULL
 #define ONE_RIGHT	(1ULL << 32)
 
-static void note_cpu(struct task *task)
+/* A workload file defines it: some ops, until told to stop. */
+static void lap(struct task *task);
+
+static void work(struct task *task)
 {
-	if ((unsigned long)sched_getcpu() != task->cpu)
-		task->found[OFF_CPU] = 1;
+	bool astray = sched_getcpu() != (int)task->cpu;
+
+	while (!board->stop)
+		lap(task);
+	task->found[OFF_CPU] = astray || sched_getcpu() != (int)task->cpu;
 }
 
-static void start_process(struct task *task)
+static void start_task(struct task *task)
 {
 	pid_t sampler = getpid(), child;
 
+	if (parameters[AS_THREADS].value) {
+		start_thread(task);
+		return;
+	}
 	signal(SIGCHLD, watchdog);	/* a task that dies ends the run */
 	child = fork();
 	if (child < 0)
@@ -40,39 +49,34 @@ static void start_process(struct task *task)
 	live(task);
 }
 
-static void prepare_tasks(void)
+/* The answer of a task: ops of the round that it found wrong afterwards. */
+static void run_round(struct row *row)
 {
-	start_tasks(parameters[AS_THREADS].value ? start_thread :
-		    start_process, "task%lu_ops");
-}
-
-static void sample_window(struct row *row)
-{
-	u64 before[MAX_TASKS], ops[MAX_TASKS], ms = parameters[WINDOW_MS].value;
-	struct timespec window = { ms / 1000, ms % 1000 * 1000000 };
+	u64 ops[MAX_TASKS], ms = parameters[WINDOW_MS].value, begin;
+	struct task *task = board->tasks;
 	unsigned long i = 0;
-	u64 begin;
 
-	begin_round(row);
 	release_tasks();
 	/* Each has done an op, or in 2 s has not: it will count as stuck. */
 	for (int laps = 0; laps < 20000 && i < tasks; laps++, usleep(100))
-		while (i < tasks && board->tasks[i].done)
+		while (i < tasks && task[i].done)
 			i++;
 	begin = now_ns();
 	for (i = 0; i < tasks; i++)
-		before[i] = board->tasks[i].done;
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &window, NULL);
+		ops[i] = task[i].done;
+	usleep(ms * 1000);
 	for (i = 0; i < tasks; i++)
-		ops[i] = board->tasks[i].done - before[i];
+		ops[i] = task[i].done - ops[i];
 	row->elapsed = now_ns() - begin;
 	board->stop = 1;
 	await_tasks();
 	for (i = 0; i < tasks; i++) {
-		row->counters[OPS_OK] += ops[i] / ONE_RIGHT;
-		ops[i] %= ONE_RIGHT;
-		row->ops += ops[i];
-		row->counters[STUCK] += ops[i] == 0;
+		u64 right = ops[i] / ONE_RIGHT;
+
+		task[i].found[OPS_OK] = right - MIN(right, task[i].answer);
+		task[i].column = ops[i] % ONE_RIGHT;
+		task[i].found[STUCK] = task[i].column == 0;
+		row->ops += task[i].column;
 	}
-	end_round(row, RECORDED, ops);
+	end_round(row);
 }

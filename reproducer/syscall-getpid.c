@@ -23,7 +23,7 @@ struct parameter parameters[] = {
 	{ NULL, 0, 0, 0 },
 };
 
-const char *const counters[] = { "calls_ok", NULL };
+char counters[COLUMNS][NAME] = { "calls_ok" };
 
 static void prepare(void)
 {

@@ -16,24 +16,21 @@
 
 const char workload[] = "thread-pool";
 
-enum { POOL_COUNT = OWN, THREAD_COUNT, CYCLES, STACK_KIB, OVERSUBSCRIBE };
+enum { THREAD_COUNT = MORE, CYCLES, STACK_KIB };
 
 /* A round of about 5 ms: what comes and goes inside it no canary sees. */
 struct parameter parameters[] = {
 	COMMON_PARAMETERS,
-	{ "--pools", 2, 1, MAX_TASKS },
+	TASK_PARAMETERS("--pools", 2),
 	{ "--threads", 8, 1, 128 },
 	{ "--cycles", 16, 1, 100000 },
 	{ "--stack_kib", 16, 16, 8192 },
-	{ "--oversubscribe", 0, 0, 1 },
 	{ NULL, 0, 0, 0 },
 };
 
-enum { THREADS_OK, NOT_RUN, FAILED_CALLS, RECORDED };
+enum { THREADS_OK, NOT_RUN, FAILED_CALLS };
 
-const char *const counters[] = {
-	"threads_ok", "not_run", "failed_calls", RECORDED_COLUMNS, NULL
-};
+char counters[COLUMNS][NAME] = { "threads_ok", "not_run", "failed_calls" };
 
 /* What one thread of a pool needs, again in each cycle. */
 static struct member {
@@ -82,16 +79,27 @@ static void prepare_member(struct member *member)
 		     "bytes", size >> 10, sysconf(_SC_THREAD_STACK_MIN));
 }
 
+/* It and its threads may use the CPUs of all pools. */
+static void start_pool(struct task *pool)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (unsigned long i = 0; i < used_cpus; i++)
+		CPU_SET(used_cpu[i], &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		err(FAIL, "sched_setaffinity");
+	start_thread(pool);
+}
+
 static void prepare(void)
 {
-	choose_cpus(parameters[POOL_COUNT].value,
-		    parameters[OVERSUBSCRIBE].value);
+	choose_cpus();
 	members = map(tasks * parameters[THREAD_COUNT].value *
 		      sizeof(*members), -1, 0);
 	for (struct member *m = members; m < members_of(tasks); m++)
 		prepare_member(m);
-	anywhere = true;
-	start_tasks(start_thread, "task%lu_elapsed");
+	start_tasks(start_pool, "task%lu_elapsed");
 }
 
 /* Each cycle runs a member once; fewer runs are threads that did not. */
@@ -108,17 +116,17 @@ static void check_members(struct row *row)
 
 static void run_round(struct row *row)
 {
-	u64 elapsed[MAX_TASKS], begin;
+	u64 begin = release_tasks();
 
-	begin_round(row);
-	begin = release_tasks();
 	await_tasks();
 	for (unsigned long i = 0; i < tasks; i++) {
-		elapsed[i] = board->tasks[i].answer - begin;
-		row->elapsed = MAX(row->elapsed, elapsed[i]);
+		struct task *pool = &board->tasks[i];
+
+		pool->column = pool->answer - begin;
+		row->elapsed = MAX(row->elapsed, pool->column);
 	}
 	row->ops = tasks * parameters[THREAD_COUNT].value *
 		   parameters[CYCLES].value;
 	check_members(row);
-	end_round(row, RECORDED, elapsed);
+	end_round(row);
 }

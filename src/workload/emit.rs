@@ -144,8 +144,8 @@ mod tests {
     fn most_lines(name: &str) -> usize {
         match name {
             "io-uring-msg-ring-send-fd" => 800,
-            "mmap-munmap" | "page-fault" => 660,
-            "inotify-watch" => 780,
+            "mmap-munmap" | "page-fault" => 625,
+            "inotify-watch" => 705,
             _ => 600,
         }
     }
