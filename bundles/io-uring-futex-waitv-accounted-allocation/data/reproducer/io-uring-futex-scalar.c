@@ -52,23 +52,29 @@ enum { CPU, WARMUP, ROUNDS, OWN };
 #define SCENARIOS	NULL	/* or words in quotes, the default first */
 #endif
 static const char *const scenarios[] = { SCENARIOS, NULL };
-static unsigned scenario;
+static unsigned scenario, given;	/* given: bit p when parameter p was */
+static char more_help[160];		/* lines; a workload may define it */
 
-struct row {
-	u64 ops, elapsed, counters[80];
-	u64 cpu_begin, cpu_end, nvcsw, nivcsw, minflt, run_delay_ns;
+#define COLUMNS	80	/* of a workload's own, the last one empty */
+#define NAME	40	/* bytes of a column's */
+
+struct row {				/* the columns, in their order */
+	u64 ops, elapsed, cpu_begin, cpu_end;
+	u64 nvcsw, nivcsw, minflt, run_delay_ns;
 	u64 alu[2], getppid[2];		/* canaries before and after */
+	u64 counters[COLUMNS];
 };
 
 /* A workload file defines these. */
 extern const char workload[];
 extern struct parameter parameters[];
-/* Up to NULL; what each must be: see right(). */
-extern const char *const counters[];
+extern char counters[COLUMNS][NAME];	/* what each must be: see write_row() */
 static void prepare(void);		/* allocates and touches everything */
 static void run_round(struct row *row);
 
-static cpu_set_t cpus;			/* allowed; after pin() one */
+static cpu_set_t cpus;			/* allowed at start */
+static unsigned long used_cpu[CPU_SETSIZE];	/* the sampler's first */
+static unsigned long used_cpus = 1;
 static int schedstat;
 
 static inline u64 now_ns(void)
@@ -93,8 +99,25 @@ static void *map(size_t size, int fd, off_t offset)
 
 static void watchdog(int signal)
 {
-	dprintf(STDERR_FILENO, "watchdog: hung (signal %d)\n", signal);
-	_exit(FAIL);
+	dprintf(STDERR_FILENO, "watchdog: ended by signal %d\n", signal);
+	quick_exit(FAIL);
+}
+
+static void pin(unsigned long wanted)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(wanted, &one);
+	if (CPU_ISSET(wanted, &cpus) &&
+	    !sched_setaffinity(0, sizeof(one), &one))
+		return;
+	fprintf(stderr, "wanted CPU %lu, Cpus_allowed has", wanted);
+	for (unsigned long i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &cpus))
+			fprintf(stderr, " %lu", i);
+	fprintf(stderr, ": choose one of these or widen the cpuset\n");
+	exit(FAIL);
 }
 
 /* Keeps the compiler from folding or merging the chains. */
@@ -103,27 +126,29 @@ static void watchdog(int signal)
 /*
  * Eight independent chains and three loads fill the core, so that a busy SMT
  * sibling shows (x1.68). One operation per chain and lap: two had modes 10 %
- * apart. The first 32 system calls only warm the caches and are not timed.
+ * apart. 32 untimed system calls warm the caches. The CPU worst off speaks.
  */
-static void canaries(u64 *alu, u64 *getppid)
+static void canaries(struct row *row, int after, unsigned long cpu)
 {
 	static volatile unsigned long loaded[3];
 	unsigned long a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
-	u64 begin = now_ns(), middle = 0;
+	u64 begin, alu, getppid;
 
+	pin(cpu);
+	begin = now_ns();
 	for (unsigned long i = 0; i < ALU_LAPS; i++) {
 		a += loaded[0]; c += loaded[1]; e += loaded[2];
 		b ^= i; d ^= i; f ^= i; g += i; h ^= i;
 		KEEP(a); KEEP(b); KEEP(c); KEEP(d);
 		KEEP(e); KEEP(f); KEEP(g); KEEP(h);
 	}
-	*alu = now_ns() - begin;
-	for (int i = -32; i < GETPPID_CALLS; i++) {
+	alu = now_ns() - begin;
+	for (int i = -32; i < GETPPID_CALLS; i++, syscall(SYS_getppid))
 		if (i == 0)
-			middle = now_ns();
-		syscall(SYS_getppid);
-	}
-	*getppid = now_ns() - middle;
+			begin = now_ns();
+	getppid = now_ns() - begin;
+	row->alu[after] = MAX(row->alu[after], alu);
+	row->getppid[after] = MAX(row->getppid[after], getppid);
 }
 
 /* With -1 before the round and 1 after it, leaves the differences. */
@@ -145,36 +170,31 @@ static void count(struct row *row, int sign)
 static void measure(struct row *row)
 {
 	alarm(WATCHDOG_S);
-	canaries(&row->alu[0], &row->getppid[0]);
+	for (unsigned long i = used_cpus; i-- > 0; )
+		canaries(row, 0, used_cpu[i]);
 	count(row, -1);
 	row->cpu_begin = sched_getcpu();
 	run_round(row);
 	row->cpu_end = sched_getcpu();
 	count(row, 1);
-	canaries(&row->alu[1], &row->getppid[1]);
+	for (unsigned long i = used_cpus; i-- > 0; )
+		canaries(row, 1, used_cpu[i]);
 	alarm(0);
-}
-
-static bool right(const char *counter, u64 value, u64 ops)
-{
-	if (!strncmp(counter, "task", 4) || !strncmp(counter, "part_", 5))
-		return true;	/* recorded, whatever it is */
-	return value == (strstr(counter, "_ok") ? ops : 0);
 }
 
 static bool write_row(const struct row *row)
 {
-	bool pass = row->cpu_begin == parameters[CPU].value &&
-		    row->cpu_end == parameters[CPU].value;
+	const u64 *cell = (const u64 *)row;	/* its members are columns */
+	bool pass = row->cpu_begin == used_cpu[0] &&
+		    row->cpu_end == used_cpu[0];
 
-	printf("\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu",
-	       row->ops, row->elapsed, row->cpu_begin, row->cpu_end,
-	       row->nvcsw, row->nivcsw, row->minflt, row->run_delay_ns);
-	printf("\t%llu\t%llu\t%llu\t%llu", row->alu[0], row->alu[1],
-	       row->getppid[0], row->getppid[1]);
-	for (int i = 0; counters[i]; i++) {
-		printf("\t%llu", row->counters[i]);
-		pass &= right(counters[i], row->counters[i], row->ops);
+	while (cell < row->counters)
+		printf("\t%llu", *cell++);
+	for (const char *name = *counters; *name; name += NAME, cell++) {
+		printf("\t%llu", *cell);
+		/* Tasks and parts are recorded, whatever they are. */
+		if (strncmp(name, "task", 4) && strncmp(name, "part_", 5))
+			pass &= *cell == (strstr(name, "_ok") ? row->ops : 0);
 	}
 	printf("\t%s\n", pass ? "pass" : "fail");
 	return pass;
@@ -196,25 +216,6 @@ static void summarize(struct row *rows, unsigned long n)
 		(double)rows[n / 2].elapsed / rows[n / 2].ops);
 }
 
-static void pin(unsigned long wanted)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(wanted, &one);
-	if (CPU_ISSET(wanted, &cpus) &&
-	    !sched_setaffinity(0, sizeof(one), &one) &&
-	    !sched_getaffinity(0, sizeof(cpus), &cpus) &&
-	    CPU_EQUAL(&one, &cpus))
-		return;
-	fprintf(stderr, "wanted CPU %lu, Cpus_allowed has", wanted);
-	for (unsigned long i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &cpus))
-			fprintf(stderr, " %lu", i);
-	fprintf(stderr, ": choose one of these or widen the cpuset\n");
-	exit(FAIL);
-}
-
 __attribute__((noreturn)) static void usage(FILE *to, int code)
 {
 	fprintf(to, "usage: %s [--step] [OPTION NUMBER]...\n", workload);
@@ -223,8 +224,8 @@ __attribute__((noreturn)) static void usage(FILE *to, int code)
 	for (struct parameter *p = parameters; p->option; p++)
 		fprintf(to, "  %s: %lu to %lu, default %lu\n", p->option,
 			p->min, p->max, p->value);
-	fprintf(to, "--step: a byte on stdin after each row, q ends\n"
-		"exit: 0 pass, 1 fail, 4 not on this kernel, 64 usage\n");
+	fprintf(to, "%s--step: a byte on stdin after each row, q ends\nexit: "
+		"0 pass, 1 fail, 4 not on this kernel, 64 usage\n", more_help);
 	exit(code);
 }
 
@@ -245,15 +246,14 @@ static void set(const char *option, const char *text)
 		warnx("not accepted: %s %s", option, text ? text : "");
 		usage(stderr, USAGE);
 	}
-	p->value = n;
+	p->value = n, given |= 1U << (p - parameters);
 }
 
 int main(int argc, char **argv)
 {
 	const char *env = getenv("REGBUNDLE_STEP");
 	bool step = env && !strcmp(env, "1"), passed = true, fifo;
-	struct sched_param priority = { .sched_priority = 1 };
-	unsigned long rows = 0, measured = 0;
+	unsigned long rows = 0, warmup, all;
 	struct row *samples;
 	char byte;
 
@@ -270,14 +270,17 @@ int main(int argc, char **argv)
 		else
 			set(argv[i], argv[i + 1]), i++;
 	}
-	pin(parameters[CPU].value);
-	fifo = !sched_setscheduler(0, SCHED_FIFO, &priority);
+	warmup = parameters[WARMUP].value;
+	all = warmup + parameters[ROUNDS].value;
+	used_cpu[0] = parameters[CPU].value;
+	pin(used_cpu[0]);
+	fifo = !sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ 1 });
 	fprintf(stderr, "note: sched=%s\n", fifo ? "fifo1" :
 		errno == EPERM ? "other (EPERM)" : "other");
 	schedstat = open("/proc/thread-self/schedstat", O_RDONLY);
 	if (schedstat < 0)
 		fprintf(stderr, "note: no schedstat, run_delay_ns is 0\n");
-	samples = map(parameters[ROUNDS].value * sizeof(*samples), -1, 0);
+	samples = map(all * sizeof(*samples), -1, 0);
 	signal(SIGALRM, watchdog);
 	alarm(WATCHDOG_S);
 	prepare();
@@ -287,19 +290,18 @@ int main(int argc, char **argv)
 	printf("phase\tround\tops\telapsed\tcpu_begin\tcpu_end\tnvcsw\tnivcsw\t"
 	       "minflt\trun_delay_ns\tcanary_before\tcanary_after\t"
 	       "canary_syscall_before\tcanary_syscall_after");
-	for (int i = 0; counters[i]; i++)
-		printf("\t%s", counters[i]);
+	for (const char *name = *counters; *name; name += NAME)
+		printf("\t%s", name);
 	printf("\tstatus\n");
-	while (measured < parameters[ROUNDS].value) {
-		struct row *row = &samples[measured];
+	while (rows < all) {
+		struct row *row = &samples[rows];
 		u64 begin = now_ns();
 
-		memset(row, 0, sizeof(*row));
 		measure(row);
-		if (rows++ < parameters[WARMUP].value)
-			printf("warmup\t%lu", rows - 1);
+		if (rows < warmup)
+			printf("warmup\t%lu", rows++);
 		else
-			printf("measured\t%lu", measured++);
+			printf("measured\t%lu", rows++ - warmup);
 		passed &= write_row(row);
 		if (step && (fflush(stdout) ||
 			     read(STDIN_FILENO, &byte, 1) != 1 || byte == 'q'))
@@ -308,23 +310,24 @@ int main(int argc, char **argv)
 		if (fifo)
 			usleep((now_ns() - begin) / 8 / 1000);
 	}
-	printf("#end %lu\n", rows);
-	if (fflush(stdout))
+	if (printf("#end %lu\n", rows) < 0 || fflush(stdout))
 		err(FAIL, "stdout");
 	if (!step)
-		summarize(samples, measured);
+		summarize(samples + warmup, rows - warmup);
 	return passed ? PASS : FAIL;
 }
 /* One io_uring by raw system calls. */
 #include <linux/io_uring.h>
 
-static struct {
+static struct ring {
 	int fd;
 	unsigned sq_tail, sq_mask, cq_mask;
 	unsigned *k_sq_tail, *k_cq_head, *k_cq_tail, *k_sq_flags;
 	struct io_uring_sqe *sqes;
 	struct io_uring_cqe *cqes;
+	char *start; size_t size;	/* of the mapping of both queues */
 } ring;
+static struct io_uring_params ring_wanted;	/* zero: all by default */
 
 __attribute__((noreturn)) static void ring_refused(int cause)
 {
@@ -338,10 +341,8 @@ __attribute__((noreturn)) static void ring_refused(int cause)
 
 static void ring_open(unsigned entries, int opcode, const char *name)
 {
-	struct io_uring_params p = { 0 };
+	struct io_uring_params p = ring_wanted;
 	struct io_uring_probe *probe;
-	unsigned *array;
-	char *start;
 
 	ring.fd = syscall(__NR_io_uring_setup, entries, &p);
 	if (ring.fd < 0)
@@ -351,20 +352,21 @@ static void ring_open(unsigned entries, int opcode, const char *name)
 		    probe, 256) < 0 || opcode > probe->last_op ||
 	    !(probe->ops[opcode].flags & IO_URING_OP_SUPPORTED))
 		errx(SKIP, "not on this kernel: %s", name);
+	munmap(probe, sizeof(*probe) + 256 * sizeof(*probe->ops));
 	/* Both queues in one mapping, as all kernels since 5.4 allow. */
-	start = map(MAX(p.sq_off.array + p.sq_entries * sizeof(*array),
-			p.cq_off.cqes + p.cq_entries * sizeof(*ring.cqes)),
-		    ring.fd, IORING_OFF_SQ_RING);
+	ring.size = MAX(p.sq_off.array + p.sq_entries * sizeof(unsigned),
+			p.cq_off.cqes + p.cq_entries * sizeof(*ring.cqes));
+	ring.start = map(ring.size, ring.fd, IORING_OFF_SQ_RING);
 	ring.sqes = map(p.sq_entries * sizeof(*ring.sqes), ring.fd,
 			IORING_OFF_SQES);
-	ring.k_sq_tail = (unsigned *)(start + p.sq_off.tail);
-	ring.k_sq_flags = (unsigned *)(start + p.sq_off.flags);
-	ring.k_cq_head = (unsigned *)(start + p.cq_off.head);
-	ring.k_cq_tail = (unsigned *)(start + p.cq_off.tail);
-	ring.cqes = (struct io_uring_cqe *)(start + p.cq_off.cqes);
+	ring.k_sq_tail = (unsigned *)(ring.start + p.sq_off.tail);
+	ring.k_sq_flags = (unsigned *)(ring.start + p.sq_off.flags);
+	ring.k_cq_head = (unsigned *)(ring.start + p.cq_off.head);
+	ring.k_cq_tail = (unsigned *)(ring.start + p.cq_off.tail);
+	ring.cqes = (struct io_uring_cqe *)(ring.start + p.cq_off.cqes);
 	ring.sq_mask = p.sq_entries - 1;
 	ring.cq_mask = p.cq_entries - 1;
-	array = (unsigned *)(start + p.sq_off.array);
+	unsigned *array = (unsigned *)(ring.start + p.sq_off.array);
 	for (unsigned i = 0; i < p.sq_entries; i++)
 		array[i] = i;
 }
@@ -434,9 +436,8 @@ struct parameter parameters[] = {
 /* The counters; the first two and the last also tag the SQEs. */
 enum { WAITS, WAKES, BAD_RESULT, STRAY, OVERFLOW, RESIDUAL };
 
-const char *const counters[] = {
-	"waits_ok", "wakes_ok", "bad_result", "stray", "overflow", "residual",
-	NULL
+char counters[COLUMNS][NAME] = {
+	"waits_ok", "wakes_ok", "bad_result", "stray", "overflow", "residual"
 };
 
 static struct io_uring_cqe cqes[2 * MAX_VECTORS];
