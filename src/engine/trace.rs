@@ -1,8 +1,8 @@
 //! Untimed runs of a case's programs with static tracepoints on: how often the events
 //! that a workload declares are seen, in its rounds and elsewhere.
 //!
-//! Each program is run twice with a small shape and no warm-up: for [`ROUNDS`] rounds and
-//! for twice as many. Start, preflight and end are the same in both, so the difference of
+//! Each program is run twice with a small shape and no warm-up: for one round and
+//! for two. Start, preflight and end are the same in both, so the difference of
 //! the counts is the rounds' part. A buffer that lost events, or text that is not
 //! understood, gives no count at all. It measures no time and writes no evidence.
 
