@@ -32,7 +32,18 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) -> io::Result<()> {
     }
 }
 
-/// From here on these signals are kept instead of ending this program.
+/// Says whether a signal has no effect on this program, as under nohup.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: a zeroed sigaction is valid; without a new action this only reads the old.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// From here on these signals are kept instead of ending this program; those it ignores
+/// stay ignored.
 ///
 /// # Errors
 ///
@@ -40,8 +51,9 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) -> io::Result<()> {
 pub fn hold() -> io::Result<()> {
     let handler: extern "C" fn(libc::c_int) = keep;
     SIGNALS
-        .iter()
-        .try_for_each(|signal| set(*signal, handler as libc::sighandler_t))
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal))
+        .try_for_each(|signal| set(signal, handler as libc::sighandler_t))
 }
 
 /// Says whether one of the signals came.
@@ -50,15 +62,12 @@ pub fn came() -> bool {
     SEEN.load(Ordering::SeqCst) != 0
 }
 
-/// Gives the signals their default effect again, and this program the one that came, so
-/// that whoever started it sees what ended it.
+/// Gives the signal that came its default effect again, and this program the signal, so
+/// that whoever started it sees what ended it; does nothing when none came.
 pub fn release() {
-    for signal in SIGNALS {
-        // What cannot be reset stays held; there is nobody left to tell.
-        let _ = set(signal, libc::SIG_DFL);
-    }
     let signal = SEEN.load(Ordering::SeqCst);
-    if signal != 0 {
+    // A signal that cannot be reset stays held, and the caller's error ends the program.
+    if signal != 0 && set(signal, libc::SIG_DFL).is_ok() {
         // SAFETY: raise takes no pointer; the signal is one of ours.
         unsafe { libc::raise(signal) };
     }

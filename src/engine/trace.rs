@@ -1,8 +1,8 @@
 //! Untimed runs of a case's programs with static tracepoints on: how often the events
 //! that a workload declares are seen, in its rounds and elsewhere.
 //!
-//! Each program is run twice with a small shape and no warm-up: for [`ROUNDS`] rounds and
-//! for twice as many. Start, preflight and end are the same in both, so the difference of
+//! Each program is run twice with a small shape and no warm-up: for one round and
+//! for two. Start, preflight and end are the same in both, so the difference of
 //! the counts is the rounds' part. A buffer that lost events, or text that is not
 //! understood, gives no count at all. It measures no time and writes no evidence.
 
@@ -59,8 +59,8 @@ enum RunFailure {
     Tracefs(#[from] TracefsError),
     #[error(transparent)]
     Stream(#[from] StreamError),
-    #[error("found a round with status `fail`, wanted one whose work was done")]
-    FailedRow,
+    #[error("found a round with status `fail` ({0}), wanted one whose work was done")]
+    FailedRow(String),
     #[error("found no integer ops in a row, wanted them to count events by")]
     NoOps,
     #[error("found the end of the stream after {0} rounds, wanted more")]
@@ -214,8 +214,8 @@ impl Runs<'_> {
     }
 
     fn observe(&self, declaration: &Declaration) -> Result<Observed, RunFailure> {
-        let short = self.run(declaration.hits, ROUNDS)?;
-        let long = self.run(declaration.hits, 2 * ROUNDS)?;
+        let short = self.run(declaration, ROUNDS)?;
+        let long = self.run(declaration, 2 * ROUNDS)?;
         Ok(Observed {
             rounds: ROUNDS,
             absent: long.absent,
@@ -230,7 +230,8 @@ impl Runs<'_> {
     }
 
     /// One run of so many rounds.
-    fn run(&self, hits: &[Hit], rounds: usize) -> Result<Run, RunFailure> {
+    fn run(&self, declaration: &Declaration, rounds: usize) -> Result<Run, RunFailure> {
+        let hits = declaration.hits;
         self.instance.reset()?;
         let mut run = Run::default();
         let witnessed = self.instance.enable(WITNESS)?;
@@ -245,7 +246,7 @@ impl Runs<'_> {
             .map_err(unless_interrupted)?;
         for round in 1..=rounds {
             match worker.receive().map_err(unless_interrupted)? {
-                Next::Row(_, row) => run.ops.push(ops(&row)?),
+                Next::Row(_, row) => run.ops.push(ops(&row, declaration)?),
                 Next::End(_) => return Err(RunFailure::Short(round - 1)),
             }
             // The program waits for a byte, or is on its way there: what it does meanwhile
@@ -302,14 +303,20 @@ fn events(hits: &[Hit]) -> impl Iterator<Item = &'static str> {
     names.into_keys()
 }
 
-fn ops(row: &Row) -> Result<u64, RunFailure> {
-    if row.passed != Some(true) {
-        return Err(RunFailure::FailedRow);
+fn ops(row: &Row, declaration: &Declaration) -> Result<u64, RunFailure> {
+    let Metric::Elapsed { ops, .. } = row.metric else {
+        return Err(RunFailure::NoOps);
+    };
+    if row.passed == Some(true) {
+        return Ok(ops);
     }
-    match row.metric {
-        Metric::Elapsed { ops, .. } => Ok(ops),
-        Metric::PerOp { .. } => Err(RunFailure::NoOps),
-    }
+    let wrong = declaration.counters.iter().filter_map(|counter| {
+        let (_, found) = row.counters.iter().find(|(name, _)| name == counter.name)?;
+        let wanted = counter.expect.wanted(ops)?;
+        (*found != wanted).then(|| format!("{} {found}, wanted {wanted}", counter.name))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    Err(RunFailure::FailedRow(wrong.join("; ")))
 }
 
 /// A signal from the terminal ends the program too; what it leaves is no error of its own.

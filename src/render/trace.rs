@@ -61,10 +61,24 @@ fn block(program: &ProgramTrace) -> String {
         Align::Left,
     ];
     text.push_str(&layout(&rows, &aligns, "  "));
+    if let Some(reason) = common_reason(&program.hits) {
+        text.push_str(&format!("  NOT-CHECKED, all: {reason}\n"));
+        return text;
+    }
     for hit in &program.hits {
         text.push_str(&details(hit));
     }
     text
+}
+
+/// The reason why none of several hits could be checked, when it is one.
+fn common_reason(hits: &[HitResult]) -> Option<&str> {
+    let (first, rest) = hits.split_first()?;
+    let all = !rest.is_empty()
+        && hits
+            .iter()
+            .all(|hit| hit.answer == Answer::NotChecked && hit.reason == first.reason);
+    all.then_some(first.reason.as_str())
 }
 
 fn row(hit: &HitResult) -> Vec<String> {

@@ -163,6 +163,18 @@ impl Observed {
         })
     }
 
+    /// The second half of the longer run's rounds, and what is left of that run without
+    /// twice as many; `None` when the first half had fewer.
+    ///
+    /// For counts that chance has a part in: start-up differs from run to run.
+    fn share_recorded(&self, count: impl Fn(&Tally) -> u64) -> Option<Share> {
+        let in_rounds = count(&self.before_end).checked_sub(count(&self.first_half))?;
+        Some(Share {
+            in_rounds,
+            elsewhere: count(&self.long).checked_sub(in_rounds.checked_mul(2)?)?,
+        })
+    }
+
     /// The second half of the longer run's rounds, and the rest but the ops of the first
     /// half's windows.
     ///
@@ -182,7 +194,7 @@ impl Observed {
 
     fn ops(&self, wanted: Wanted) -> Option<u64> {
         let before = match wanted {
-            Wanted::AtLeastPerOp(_) => self.ops_first_half,
+            Wanted::AtLeastPerOp(_) | Wanted::Recorded => self.ops_first_half,
             _ => self.ops_short,
         };
         self.ops_long.checked_sub(before)
@@ -257,6 +269,7 @@ pub(super) fn answer(
     let expected = ops.and_then(|ops| wanted_in_rounds(hit.wanted, params, ops, observed.rounds));
     let seen = match hit.wanted {
         Wanted::AtLeastPerOp(per_op) => observed.share_within(index, per_op),
+        Wanted::Recorded => observed.share_recorded(|tally| tally.of(index)),
         _ => observed.share(|tally| tally.of(index)),
     };
     let (answer, reason) = judge(hit, index, observed, ops.zip(seen), expected);
@@ -295,9 +308,7 @@ fn judge(
         ));
     }
     let Some((ops, seen)) = counts else {
-        return not_checked(
-            "the counts of the two runs do not divide into rounds and the rest".to_owned(),
-        );
+        return not_checked("the counts do not divide into rounds and the rest".to_owned());
     };
     if ops == 0 {
         return not_checked("the rounds had no ops".to_owned());
@@ -346,7 +357,11 @@ fn values(hit: &Hit, index: usize, observed: &Observed) -> Vec<SeenValues> {
         .flat_map(BTreeMap::keys)
         .filter(|values| !values.is_empty())
         .filter_map(|values| {
-            let share = observed.share(|tally| tally.with(index, values))?;
+            let count = |tally: &Tally| tally.with(index, values);
+            let share = match hit.wanted {
+                Wanted::Recorded => observed.share_recorded(count)?,
+                _ => observed.share(count)?,
+            };
             let fields = hit.shows.iter().map(|name| (*name).to_owned());
             Some(SeenValues {
                 fields: fields.zip(values.iter().cloned()).collect(),

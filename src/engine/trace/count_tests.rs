@@ -149,6 +149,24 @@ fn a_round_may_have_as_many_more_as_declared_and_not_one_beyond() {
 }
 
 #[test]
+fn what_is_recorded_is_divided_within_one_run() {
+    let hit = Hit {
+        wanted: Wanted::Recorded,
+        ..ALLOCATION
+    };
+    let mut observed = observed([7, 11], SITE);
+    // The other run's start had more: no matter.
+    observed.short = counted(&buffer(0, 0, 30, SITE));
+    let share = Share {
+        in_rounds: 4,
+        elsewhere: 3,
+    };
+    assert_eq!(ask(&hit, 1, &observed).seen, Some(share));
+    observed.first_half = counted(&buffer(0, 0, 1, SITE));
+    assert_eq!(ask(&hit, 1, &observed).answer, Answer::NotChecked);
+}
+
+#[test]
 fn a_parameter_says_how_many_per_op_or_per_round() {
     let observed = observed([7, 11], SITE);
     for (wanted, expected) in [
