@@ -272,8 +272,9 @@ int main(int argc, char **argv)
 	alarm(WATCHDOG_S);
 	prepare();
 
-	printf("#regbundle-rows 1 %s%s%s standalone ns\n", workload,
-	       *scenarios ? "/" : "", *scenarios ? scenarios[scenario] : "");
+	printf("#regbundle-rows 1 %s%s%s standalone %s\n", workload,
+	       *scenarios ? "/" : "", *scenarios ? scenarios[scenario] : "",
+	       getenv("REGBUNDLE_CLOCK") ?: "ns");
 	printf("phase\tround\tops\telapsed\tcpu_begin\tcpu_end\tnvcsw\tnivcsw\t"
 	       "minflt\trun_delay_ns\tcanary_before\tcanary_after\t"
 	       "canary_syscall_before\tcanary_syscall_after");

@@ -61,6 +61,9 @@ pub enum Command {
     /// The measuring process (used by `run`).
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Process 1 of a guest of engine qemu.
+    #[command(hide = true)]
+    Guest(GuestArgs),
 }
 
 /// Arguments of `demo`.
@@ -191,6 +194,20 @@ pub struct AuditArgs {
     /// Exit 5 also when any claim is NOT-CHECKABLE.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// Arguments of `guest`, from the kernel's command line.
+#[derive(Debug, Args)]
+pub struct GuestArgs {
+    /// Memory cgroup of the programs: root or child.
+    #[arg(long, value_parser = ["root", "child"])]
+    pub cgroup: String,
+    /// Seconds to wait before the guest is ready.
+    #[arg(long, value_name = "SECONDS")]
+    pub settle: u32,
+    /// What the guest's clock counts: ns or instructions.
+    #[arg(long, value_parser = ["ns", "instructions"])]
+    pub clock: String,
 }
 
 /// Arguments of the measuring process.

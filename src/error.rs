@@ -9,8 +9,8 @@ use crate::edge::case_folder::FolderError;
 use crate::edge::cpu::CpuError;
 use crate::edge::git::GitError;
 use crate::edge::tree::TreeError;
-use crate::engine::host::RunError;
 use crate::engine::ingest::IngestRunError;
+use crate::engine::run::RunError;
 use crate::engine::trace::TraceError;
 use crate::input::case::CaseError;
 use crate::input::evidence::EvidenceError;
@@ -103,7 +103,7 @@ pub enum CommandError {
     },
     /// An engine is missing.
     #[error(
-        "{file}: found no [engine.host], wanted it to measure on this machine; add it, or bring rows in with `regbundle ingest`"
+        "{file}: found no [engine.host] or [engine.qemu], wanted the one to measure on this machine or the other to boot kernels; add it, or bring rows in with `regbundle ingest`"
     )]
     NoEngine {
         /// The case file.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::engine::host::{Place, Progress};
+use crate::engine::run::{Place, Progress};
 use crate::model::shown::is_shown;
 
 /// Format of the data on stdout.
@@ -137,6 +137,10 @@ pub fn seconds(duration: Duration) -> String {
 }
 
 impl Progress for RunProgress<'_> {
+    fn say(&mut self, text: &str) {
+        self.ui.say(text);
+    }
+
     fn point(&mut self, label: &str, attempt: u32) {
         for warning in self.warnings.drain(..) {
             self.ui.say(&warning);

@@ -242,6 +242,7 @@ fn demo_case() -> Result<(Case, String), CommandError> {
             host: Some(HostEngine {
                 kernels: [(Role::Parent, kernel.clone()), (Role::Child, kernel)].into(),
             }),
+            qemu: None,
         },
         workload,
         machine: Machine {

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod bundle;
 pub mod check;
 pub mod demo;
+pub mod guest;
 pub mod ingest;
 pub mod new;
 pub mod publish;
@@ -84,6 +85,7 @@ fn dispatch(command: &Command, ui: &Ui) -> Result<u8, CommandError> {
         Command::Verify(args) => verify::run(args, ui),
         Command::Audit(args) => audit::run(args, ui),
         Command::Worker(args) => worker::run(args),
+        Command::Guest(args) => guest::run(args),
     }
 }
 
@@ -198,7 +200,8 @@ fn case_key(key: &str) -> &str {
         "rounds" => "plan.rounds",
         "primary" => "plan.primary",
         "workloads" => "workload",
-        "kernels" => "engine.host.kernels",
+        "kernels" => "engine.host.kernels or engine.qemu.expect",
+        "guest" => "engine.qemu",
         "preempt" => "machine.preempt",
         "cgroup" => "machine.cgroup",
         "thresholds" => "gates",

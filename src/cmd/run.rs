@@ -1,5 +1,6 @@
 //! `regbundle run`: the next point, or all of them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,9 +9,11 @@ use serde_json::json;
 use super::{Loaded, load, plan_text};
 use crate::cli::RunArgs;
 use crate::edge::cpu;
-use crate::engine::host::{RunOptions, RunReport, run as measure};
+use crate::engine::host::run as measure;
+use crate::engine::qemu::{GuestOptions, run as in_guests};
+use crate::engine::run::{RunOptions, RunReport};
 use crate::error::CommandError;
-use crate::model::plan::Role;
+use crate::model::plan::{Kernel, Role};
 use crate::ui::{RunProgress, Ui};
 
 /// Measures what the plan expects next.
@@ -59,11 +62,25 @@ pub(super) fn measure_case(
     most_points: usize,
     ui: &Ui,
 ) -> Result<RunReport, CommandError> {
-    if loaded.case.engine.host.is_none() {
+    let engine = &loaded.case.engine;
+    if let Some(qemu) = &engine.qemu {
+        let options = GuestOptions {
+            own: own_executable()?,
+            engine: qemu.clone(),
+            child_cgroup: loaded.case.machine.cgroup.as_deref() != Some("root"),
+            point_time,
+            most_points,
+        };
+        let warnings = unnamed_kernels("[engine.qemu.expect]", &qemu.expect);
+        let mut progress = RunProgress::new(ui, warnings);
+        let plan = plan_text(loaded)?;
+        return Ok(in_guests(&loaded.folder, &plan, &options, &mut progress)?);
+    }
+    let Some(host) = &engine.host else {
         return Err(CommandError::NoEngine {
             file: loaded.folder.case_file().display().to_string(),
         });
-    }
+    };
     let options = RunOptions {
         own: own_executable()?,
         cpu: cpu::choose(loaded.case.machine.cpu)?,
@@ -71,7 +88,7 @@ pub(super) fn measure_case(
         most_points,
     };
     // Said when the first point begins: after all that may refuse it, before its rows.
-    let mut progress = RunProgress::new(ui, unnamed_kernels(loaded));
+    let mut progress = RunProgress::new(ui, unnamed_kernels("[engine.host]", &host.kernels));
     Ok(measure(
         &loaded.folder,
         &plan_text(loaded)?,
@@ -81,14 +98,13 @@ pub(super) fn measure_case(
 }
 
 /// Says which roles have no expected kernel, so that whatever is booted is measured.
-fn unnamed_kernels(loaded: &Loaded) -> Vec<String> {
-    let kernels = loaded.case.engine.host.as_ref().map(|host| &host.kernels);
+fn unnamed_kernels(section: &str, kernels: &BTreeMap<Role, Kernel>) -> Vec<String> {
     [Role::Parent, Role::Child]
         .into_iter()
-        .filter(|role| !kernels.is_some_and(|kernels| kernels.contains_key(role)))
+        .filter(|role| !kernels.contains_key(role))
         .map(|role| {
             format!(
-                "warning: [engine.host] names no kernel for the role {}: whatever is booted is measured as it, and kernel-expected stays NOT-CHECKED",
+                "warning: {section} names no kernel for the role {}: whatever is booted is measured as it, and kernel-expected stays NOT-CHECKED",
                 role.word()
             )
         })

@@ -6,5 +6,6 @@ pub mod cpu;
 pub mod git;
 pub mod host;
 pub mod interrupt;
+pub mod process;
 pub mod tracefs;
 pub mod tree;

@@ -1,17 +1,15 @@
-//! A worker process, stepped: one row, then one byte to go on.
+//! A worker, stepped: one row, then one byte to go on.
 //!
 //! The caller writes its journal between the row and the byte, so that no write
-//! overlaps a timed window, also on one CPU.
+//! overlaps a timed window, also on one CPU. Where the worker runs, a process here or
+//! one in a guest, is its channel's business.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::fmt;
+use std::io;
+use std::time::Duration;
 
 use thiserror::Error;
 
-use super::program::Program;
 use crate::input::rows::{
     Columns, RowsError, StreamHead, read_columns, read_end, read_head, read_row,
 };
@@ -22,7 +20,7 @@ use crate::model::shown::printable;
 
 /// Longest wait for one line. The slowest round of the catalogue takes under a
 /// second; sixty is a hang, not a slow machine.
-const LINE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 /// More rounds than any point needs: the stepping ends the stream.
 const MOST_ROUNDS: u32 = 100_000;
 
@@ -68,6 +66,14 @@ pub enum StreamError {
         /// Last lines it wrote to stderr.
         message: String,
     },
+    /// The machine that ran the program is gone.
+    #[error("{program}: {cause}")]
+    Machine {
+        /// The program.
+        program: String,
+        /// What happened to the machine.
+        cause: String,
+    },
     /// The pipe to the program broke.
     #[error("{program}: cannot be reached: {source}")]
     Pipe {
@@ -87,13 +93,57 @@ pub enum Next {
     End(u64),
 }
 
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// For a message, such as `exit status: 4`.
+    pub status: String,
+    /// Exit code, when there is one.
+    pub code: Option<i32>,
+}
+
+/// Why no line came.
+#[derive(Debug)]
+pub enum Lost {
+    /// The time is over.
+    Late,
+    /// The program wrote its last line.
+    Closed,
+    /// The pipe broke.
+    Pipe(io::Error),
+    /// The machine the program runs on is gone.
+    Machine(String),
+}
+
+/// The way to a program: its lines, its messages and the byte that lets it go on.
+///
+/// Dropping it ends the program.
+pub trait Channel: fmt::Debug {
+    /// Waits for the next line on stdout.
+    ///
+    /// # Errors
+    ///
+    /// When none came in time, or none can come.
+    fn line(&mut self, limit: Duration) -> Result<String, Lost>;
+    /// Sends one byte.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot arrive.
+    fn send(&mut self, byte: u8) -> io::Result<()>;
+    /// Closes the program's input.
+    fn close(&mut self);
+    /// Waits for the end of the program; `None` when the time is over.
+    fn wait(&mut self, limit: Duration) -> Option<Ended>;
+    /// Takes the lines it wrote to stderr since the last call.
+    fn messages(&mut self) -> Vec<String>;
+}
+
 /// A running worker.
 #[derive(Debug)]
-pub struct Worker {
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<io::Result<String>>,
-    errors: Receiver<String>,
+pub struct Worker<'a> {
+    channel: Box<dyn Channel + 'a>,
+    messages: Vec<String>,
     name: String,
     /// First line of the stream.
     pub head: StreamHead,
@@ -102,83 +152,37 @@ pub struct Worker {
     columns: Columns,
 }
 
-impl Worker {
-    /// Starts a program, stepped, and reads the first two lines of its stream.
+/// Returns the options of a stepped program, after its own arguments.
+#[must_use]
+pub fn stepped_options(cpu: usize, warmup: u32) -> Vec<String> {
+    [
+        "--cpu",
+        &cpu.to_string(),
+        "--warmup",
+        &warmup.to_string(),
+        "--rounds",
+        &MOST_ROUNDS.to_string(),
+        "--step",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+impl<'a> Worker<'a> {
+    /// Reads the first two lines of a program that was started stepped.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, ends at once, or announces another workload.
-    pub fn start(
-        program: &Program,
-        workload: &str,
-        implementation: Implementation,
-        cpu: usize,
-        warmup: u32,
-    ) -> Result<Self, StreamError> {
-        let command = Self::command(program, cpu, warmup);
-        Self::start_command(command, workload, implementation)
-    }
-
-    /// Makes the command of a stepped program, for callers that add to it.
-    #[must_use]
-    pub fn command(program: &Program, cpu: usize, warmup: u32) -> Command {
-        let mut command = Command::new(&program.path);
-        command
-            .args(&program.arguments)
-            .args(["--cpu", &cpu.to_string()])
-            .args(["--warmup", &warmup.to_string()])
-            .args(["--rounds", &MOST_ROUNDS.to_string()])
-            .arg("--step");
-        command
-    }
-
-    /// Starts the command of a stepped program and reads the first two lines of its stream.
-    ///
-    /// # Errors
-    ///
-    /// As [`Worker::start`].
-    pub fn start_command(
-        mut command: Command,
+    /// When it ended at once, or announces another workload.
+    pub fn new(
+        channel: Box<dyn Channel + 'a>,
         workload: &str,
         implementation: Implementation,
     ) -> Result<Self, StreamError> {
-        let name = format!("{workload} ({})", implementation.word());
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| StreamError::Start {
-                program: command.get_program().display().to_string(),
-                source,
-            })?;
-        // It may hold files that must be closed when the program has them.
-        drop(command);
-        let (line_sender, lines) = sync_channel(16);
-        if let Some(output) = child.stdout.take() {
-            thread::spawn(move || {
-                for line in BufReader::new(output).lines() {
-                    if line_sender.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        let (error_sender, errors) = sync_channel(1024);
-        if let Some(output) = child.stderr.take() {
-            thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    // A full queue drops further chatter; the pipe must not block the worker.
-                    let _ = error_sender.try_send(line);
-                }
-            });
-        }
         let mut worker = Self {
-            input: child.stdin.take(),
-            child,
-            lines,
-            errors,
-            name,
+            channel,
+            messages: Vec::new(),
+            name: format!("{workload} ({})", implementation.word()),
             head: StreamHead {
                 workload: String::new(),
                 implementation,
@@ -216,34 +220,32 @@ impl Worker {
     }
 
     fn line(&mut self) -> Result<String, StreamError> {
-        match self.lines.recv_timeout(LINE_TIMEOUT) {
-            Ok(Ok(line)) => Ok(line),
-            Ok(Err(source)) => Err(StreamError::Pipe {
-                program: self.name.clone(),
-                source,
-            }),
-            Err(RecvTimeoutError::Timeout) => Err(StreamError::Silent {
-                program: self.name.clone(),
-            }),
-            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
+        let program = self.name.clone();
+        match self.channel.line(LINE_TIMEOUT) {
+            Ok(line) => Ok(line),
+            Err(Lost::Pipe(source)) => Err(StreamError::Pipe { program, source }),
+            Err(Lost::Late) => Err(StreamError::Silent { program }),
+            Err(Lost::Machine(cause)) => Err(StreamError::Machine { program, cause }),
+            Err(Lost::Closed) => Err(self.ended()),
         }
     }
 
     fn ended(&mut self) -> StreamError {
-        let status = self.child.wait();
-        let code = status.as_ref().ok().and_then(ExitStatus::code);
-        let mut message = String::new();
-        // The reader of stderr ends with the process; its last lines may still be on the way.
-        while let Ok(line) = self.errors.recv_timeout(Duration::from_millis(200)) {
-            if !line.starts_with("note: ") {
-                message.push_str(": ");
-                message.push_str(&printable(&line, 300));
-            }
-        }
+        let program = self.name.clone();
+        let Some(ended) = self.channel.wait(LINE_TIMEOUT) else {
+            return StreamError::Silent { program };
+        };
+        self.messages.extend(self.channel.messages());
+        let message: String = self
+            .messages
+            .iter()
+            .filter(|line| !line.starts_with("note: "))
+            .map(|line| format!(": {}", printable(line, 300)))
+            .collect();
         StreamError::Ended {
-            program: self.name.clone(),
-            status: status.map_or_else(|error| error.to_string(), |status| status.to_string()),
-            code,
+            program,
+            status: ended.status,
+            code: ended.code,
             message,
         }
     }
@@ -269,10 +271,7 @@ impl Worker {
     /// When the worker is gone.
     pub fn step(&mut self, go_on: bool) -> Result<(), StreamError> {
         let byte = if go_on { b'\n' } else { STEP_QUIT };
-        let Some(input) = self.input.as_mut() else {
-            return Ok(());
-        };
-        let sent = input.write_all(&[byte]).and_then(|()| input.flush());
+        let sent = self.channel.send(byte);
         match sent {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(self.ended()),
@@ -289,37 +288,22 @@ impl Worker {
     ///
     /// When it stays, or ends as a failed one.
     pub fn finish(mut self) -> Result<(), StreamError> {
-        drop(self.input.take());
-        let begun = Instant::now();
-        while begun.elapsed() < LINE_TIMEOUT {
-            match self.child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(None) => thread::sleep(Duration::from_millis(2)),
-                Ok(Some(_)) | Err(_) => return Err(self.ended()),
-            }
+        self.channel.close();
+        match self.channel.wait(LINE_TIMEOUT) {
+            Some(ended) if ended.code == Some(0) => Ok(()),
+            Some(_) => Err(self.ended()),
+            None => Err(StreamError::Silent {
+                program: self.name.clone(),
+            }),
         }
-        Err(StreamError::Silent {
-            program: self.name.clone(),
-        })
     }
 
     /// Returns what the worker said it applied: the rest of each `note: ` line.
     pub fn notes(&mut self) -> Vec<String> {
-        self.errors
-            .try_iter()
+        self.messages.extend(self.channel.messages());
+        self.messages
+            .drain(..)
             .filter_map(|line| line.strip_prefix("note: ").map(|note| printable(note, 200)))
             .collect()
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // A worker that still runs would disturb the next one.
-        drop(self.input.take());
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
-            return;
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

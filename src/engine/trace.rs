@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use self::count::{Observed, Tally, Uncountable, answer, tally, witness_missing};
+use super::process;
 use super::program::{Program, ProgramError, program};
-use super::stream::{Next, StreamError, Worker};
+use super::stream::{Next, StreamError};
 use crate::edge::interrupt;
 use crate::edge::tracefs::{Instance, Tracefs, TracefsError};
 use crate::input::trace::{TraceTextError, read_stats};
@@ -240,9 +241,9 @@ impl Runs<'_> {
                 run.absent.push(event.to_owned());
             }
         }
-        let mut command = Worker::command(&self.program, self.cpu, 0);
+        let mut command = process::command(&self.program, self.cpu, 0);
         self.instance.follow(&mut command)?;
-        let mut worker = Worker::start_command(command, &self.workload.name, self.implementation)
+        let mut worker = process::start(command, &self.workload.name, self.implementation)
             .map_err(unless_interrupted)?;
         for round in 1..=rounds {
             match worker.receive().map_err(unless_interrupted)? {

@@ -4,7 +4,9 @@
 //! what was found and wanted. It reads no files and does not judge parameters of workloads.
 
 use super::case::{CaseError, known_workloads};
-use crate::model::case::{CASE_FORMAT, Case, Implementation, WorkloadRole, WorkloadSection};
+use crate::model::case::{
+    Accel, Boots, CASE_FORMAT, Case, GuestClock, Implementation, WorkloadRole, WorkloadSection,
+};
 use crate::model::plan::Role;
 use crate::workload::registry;
 
@@ -58,6 +60,7 @@ impl Checker<'_> {
         }
         self.change()?;
         self.plan()?;
+        self.qemu()?;
         self.workloads()?;
         self.gates()?;
         self.machine()?;
@@ -179,6 +182,77 @@ impl Checker<'_> {
                 "plan.point_seconds",
                 plan.point_seconds.to_string(),
                 "1 to 86400",
+            );
+        }
+        Ok(())
+    }
+
+    fn qemu(&self) -> Result<(), CaseError> {
+        let case = self.case;
+        let Some(qemu) = &case.engine.qemu else {
+            return Ok(());
+        };
+        if case.engine.host.is_some() {
+            return self.value(
+                "engine",
+                "[engine.host] and [engine.qemu]",
+                "one of them: a case has one kind of point",
+            );
+        }
+        for role in [Role::Parent, Role::Child] {
+            let key = format!("engine.qemu.kernels.{}", role.word());
+            let Some(path) = qemu.kernels.get(&role) else {
+                return self.value(
+                    &key,
+                    "nothing",
+                    "a bzImage or a .deb, such as `../build/parent/bzImage`",
+                );
+            };
+            self.line(&key, path)?;
+            if path.starts_with('/') {
+                return self.value(
+                    &key,
+                    format!("`{path}`"),
+                    "a path relative to the case's folder: case.toml is published",
+                );
+            }
+        }
+        if case.plan.boots == Boots::Same {
+            return self.value(
+                "plan.boots",
+                "\"same\" with [engine.qemu]",
+                "\"distinct\": each point is a boot of its own there",
+            );
+        }
+        if !(128..=65_536).contains(&qemu.memory) {
+            return self.value(
+                "engine.qemu.memory",
+                qemu.memory.to_string(),
+                "128 to 65536 MiB",
+            );
+        }
+        if !(1..=3_600).contains(&qemu.boot_seconds) {
+            return self.value(
+                "engine.qemu.boot_seconds",
+                qemu.boot_seconds.to_string(),
+                "1 to 3600",
+            );
+        }
+        if !qemu.append.is_empty() {
+            self.line("engine.qemu.append", &qemu.append)?;
+        }
+        if qemu.clock == GuestClock::Instructions && qemu.accel == Accel::Kvm {
+            return self.value(
+                "engine.qemu.accel",
+                "\"kvm\" with clock = \"instructions\"",
+                "\"tcg\" or \"auto\": only emulation counts instructions",
+            );
+        }
+        if case.machine.cpu.is_some_and(|cpu| cpu != 0) {
+            return self.value(
+                "machine.cpu",
+                case.machine.cpu.unwrap_or_default().to_string(),
+                "0 or nothing with [engine.qemu]: the guest has one CPU",
             );
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Kernel, Role};
+use super::protocol::Clock;
 
 /// The number in `format = ` that this program reads.
 pub const CASE_FORMAT: u32 = 1;
@@ -147,6 +148,9 @@ pub struct Engine {
     /// Points on this machine.
     #[serde(default)]
     pub host: Option<HostEngine>,
+    /// Points as boots of real kernels in qemu.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<QemuEngine>,
 }
 
 /// `[engine.host]`
@@ -156,6 +160,83 @@ pub struct HostEngine {
     /// The kernel expected for each role.
     #[serde(default)]
     pub kernels: BTreeMap<Role, Kernel>,
+}
+
+/// `[engine.qemu]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct QemuEngine {
+    /// The kernel image (bzImage) or distribution package (.deb) of each role; the path is
+    /// relative to the case's folder.
+    pub kernels: BTreeMap<Role, String>,
+    /// What the guest's clock counts.
+    #[serde(default)]
+    pub clock: GuestClock,
+    /// The kernel that must really run for each role.
+    #[serde(default)]
+    pub expect: BTreeMap<Role, Kernel>,
+    /// How guest code is executed.
+    #[serde(default)]
+    pub accel: Accel,
+    /// Memory of the guest, MiB.
+    #[serde(default = "default_memory")]
+    pub memory: u32,
+    /// More words for the kernel's command line.
+    #[serde(default)]
+    pub append: String,
+    /// Longest time from the start of qemu until the guest is ready, seconds.
+    #[serde(default = "default_boot_seconds")]
+    pub boot_seconds: u32,
+    /// The qemu program.
+    #[serde(default = "default_qemu")]
+    pub program: String,
+}
+
+const fn default_memory() -> u32 {
+    512
+}
+
+const fn default_boot_seconds() -> u32 {
+    120
+}
+
+fn default_qemu() -> String {
+    "qemu-system-x86_64".to_owned()
+}
+
+/// What the clock of a guest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestClock {
+    /// Guest instructions: one for each nanosecond the guest reads.
+    #[default]
+    Instructions,
+    /// Time that passes for everybody.
+    Wall,
+}
+
+impl GuestClock {
+    /// What rows measured under it say.
+    #[must_use]
+    pub const fn rows(self) -> Clock {
+        match self {
+            Self::Instructions => Clock::Instructions,
+            Self::Wall => Clock::Ns,
+        }
+    }
+}
+
+/// How the guest's code is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accel {
+    /// KVM where a probe boot comes up under it, else emulation.
+    #[default]
+    Auto,
+    /// KVM.
+    Kvm,
+    /// Emulation.
+    Tcg,
 }
 
 /// `[[workload]]`

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::case::{Boots, Case, GateSection, Implementation, WorkloadRole};
+use super::case::{Accel, Boots, Case, GateSection, GuestClock, Implementation, WorkloadRole};
 
 /// The `format` of `plan.json`.
 pub const PLAN_FORMAT: u32 = 1;
@@ -80,6 +80,21 @@ pub struct PlannedChange {
     pub child: String,
 }
 
+/// The guest every point boots in.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedGuest {
+    /// What its clock counts.
+    pub clock: GuestClock,
+    /// How its code is executed.
+    pub accel: Accel,
+    /// Its memory, MiB.
+    pub memory: u32,
+    /// More words for its kernel's command line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub append: String,
+}
+
 /// `plan.json`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -106,6 +121,9 @@ pub struct Plan {
     pub workloads: Vec<PlannedWorkload>,
     /// Kernels expected per role; empty when the case names none.
     pub kernels: BTreeMap<Role, Kernel>,
+    /// The guest of engine qemu; absent for points of a machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<PlannedGuest>,
     /// The CPU asked for.
     pub cpu: Option<u32>,
     /// Preemption mode every point must run with.
@@ -136,12 +154,13 @@ impl Plan {
             point_seconds: case.plan.point_seconds,
             primary: case.plan.primary.clone(),
             workloads,
-            kernels: case
-                .engine
-                .host
-                .as_ref()
-                .map(|host| host.kernels.clone())
-                .unwrap_or_default(),
+            kernels: expected_kernels(case),
+            guest: case.engine.qemu.as_ref().map(|qemu| PlannedGuest {
+                clock: qemu.clock,
+                accel: qemu.accel,
+                memory: qemu.memory,
+                append: qemu.append.clone(),
+            }),
             cpu: case.machine.cpu,
             preempt: case.machine.preempt.clone(),
             cgroup: case.machine.cgroup.clone(),
@@ -160,6 +179,16 @@ impl Plan {
     #[must_use]
     pub fn workload(&self, name: &str) -> Option<&PlannedWorkload> {
         self.workloads.iter().find(|workload| workload.name == name)
+    }
+}
+
+/// Returns the kernels a case names, of the engine it has.
+fn expected_kernels(case: &Case) -> BTreeMap<Role, Kernel> {
+    let engine = &case.engine;
+    match (&engine.host, &engine.qemu) {
+        (Some(host), _) => host.kernels.clone(),
+        (None, Some(qemu)) => qemu.expect.clone(),
+        (None, None) => BTreeMap::new(),
     }
 }
 

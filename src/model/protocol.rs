@@ -12,6 +12,8 @@ pub const VERSION: &str = "1";
 pub const END: &str = "#end";
 /// Environment variable that asks a C implementation to wait for one byte after each line.
 pub const STEP_VARIABLE: &str = "REGBUNDLE_STEP";
+/// Environment variable whose word a C implementation writes as the clock of its stream.
+pub const CLOCK_VARIABLE: &str = "REGBUNDLE_CLOCK";
 /// The byte that asks a stepping worker to write `#end` and stop early.
 pub const STEP_QUIT: u8 = b'q';
 

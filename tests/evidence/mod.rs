@@ -149,6 +149,7 @@ pub fn evidence(
                 .into_iter()
                 .map(|role| (role, kernel(role)))
                 .collect(),
+            guest: None,
             cpu: None,
             preempt: None,
             cgroup: None,
