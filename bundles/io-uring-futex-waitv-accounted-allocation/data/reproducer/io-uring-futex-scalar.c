@@ -251,9 +251,8 @@ static void set(const char *option, const char *text)
 
 int main(int argc, char **argv)
 {
-	const char *env = getenv("REGBUNDLE_STEP");
-	bool step = env && !strcmp(env, "1"), passed = true, fifo;
-	unsigned long rows = 0, warmup, all;
+	bool step = !strcmp(getenv("REGBUNDLE_STEP") ?: "", "1"), passed = true;
+	unsigned long rows = 0, warmup, all, fifo;
 	struct row *samples;
 	char byte;
 
