@@ -225,6 +225,46 @@ fn every_digit_of_every_numeric_claim_is_recomputed() {
 }
 
 #[test]
+fn no_digit_of_the_claims_file_can_be_another() {
+    let published = Published::new();
+    let json = text(&published.tree, "claims.json");
+    let (mut changed, mut rejected, mut named) = (0, 0, 0);
+    let mut start = 0;
+    for line in json.split_inclusive('\n') {
+        for at in digits(line) {
+            let other = other_digit(&json, start + at);
+            let tree = published.with("claims.json", other);
+            changed += 1;
+            match audit_tree(&tree) {
+                Err(_) => rejected += 1,
+                Ok(audit) => assert_eq!(audit.exit_code(), 1, "{line} at {at}"),
+            }
+        }
+        // Through the program: a file and rows that are not there, and ones that are.
+        let key = line.trim_start();
+        let reference = key.starts_with("\"file\"") || key.starts_with("\"rows\"");
+        if let Some(last) = digits(line).last().filter(|_| reference)
+            && named < 8
+        {
+            let id = claim_at(&json, start);
+            let tree = published.with("claims.json", other_digit(&json, start + last));
+            published.both_say_no(&tree, &id);
+            named += 1;
+        }
+        start += line.len();
+    }
+    eprintln!("{changed} digits changed, {rejected} of them rejected as another format");
+    assert!(changed > 800 && rejected < 5 && named == 8);
+}
+
+/// The id of the claim that stands around a place of the file.
+fn claim_at(json: &str, place: usize) -> String {
+    let (before, _) = json.split_at(place);
+    let (_, id) = before.rsplit_once("\"id\": \"").unwrap();
+    id.split_once('"').unwrap().0.to_owned()
+}
+
+#[test]
 fn a_counted_cell_of_every_point_is_compared_with_the_journal() {
     let published = Published::new();
     let mut changed = 0;

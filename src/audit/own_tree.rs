@@ -149,33 +149,29 @@ fn answer(claim: &Claim, tree: &Tree, derived: &Derived, tables: &mut Tables) ->
     } else {
         recompute(claim, tree, tables).map_err(|error| error.to_string())
     };
-    let recomputed = match recomputed {
-        Ok(text) => text,
-        Err(missing) => {
-            answer.missing = Some(missing);
-            return answer;
+    match recomputed {
+        Ok(text) => {
+            answer.verdict = if text == claim.value {
+                ClaimVerdict::Confirmed
+            } else {
+                ClaimVerdict::Contradicted
+            };
+            answer.recomputed = Some(text);
         }
-    };
-    answer.verdict = if recomputed == claim.value {
-        ClaimVerdict::Confirmed
-    } else {
-        ClaimVerdict::Contradicted
-    };
-    answer.recomputed = Some(recomputed);
+        Err(missing) => answer.missing = Some(missing),
+    }
     let Some(own) = own else {
-        answer.verdict = ClaimVerdict::Contradicted;
-        answer.missing = Some("no such claim follows from the evidence".to_owned());
+        // A formula of a later version may say what this one cannot derive.
+        if answer.recomputed.is_some() || derived.tool.tool == crate::TOOL {
+            answer.verdict = ClaimVerdict::Contradicted;
+            answer.missing = Some("no such claim follows from the evidence".to_owned());
+        }
         return answer;
     };
     if !same_subject(own, claim) {
+        // Also when the file or rows it names are not there: it should not have named them.
         answer.verdict = ClaimVerdict::Contradicted;
-        let rows: Vec<&str> = own.inputs.iter().map(|input| input.rows.as_str()).collect();
-        answer.missing = Some(format!(
-            "the claim is not about what the evidence counts; wanted {}, {}, rows {}",
-            own.formula,
-            quote(own),
-            rows.join(" and ")
-        ));
+        answer.missing = Some(other_subject(own, claim));
     } else if own.value != claim.value && answer.verdict == ClaimVerdict::Confirmed {
         // The rows the claim names give it; the evidence in the journal does not.
         answer.verdict = ClaimVerdict::Contradicted;
@@ -183,6 +179,32 @@ fn answer(claim: &Claim, tree: &Tree, derived: &Derived, tables: &mut Tables) ->
         answer.missing = Some("the journal gives another figure than the rows named".to_owned());
     }
     answer
+}
+
+/// Says what a claim names and what the evidence counts for it, where the two differ.
+fn other_subject(own: &Claim, claim: &Claim) -> String {
+    let inputs = |claim: &Claim| -> String {
+        let all: Vec<String> = claim
+            .inputs
+            .iter()
+            .map(|input| {
+                let (file, rows) = (printable(&input.file, 120), printable(&input.rows, 60));
+                format!("{file} rows {rows}")
+            })
+            .collect();
+        all.join(" and ")
+    };
+    let (found, wanted) = (inputs(claim), inputs(own));
+    let difference = if found == wanted {
+        String::new()
+    } else {
+        format!("; found {found}")
+    };
+    format!(
+        "the claim is not about what the evidence counts; wanted {}, {}, {wanted}{difference}",
+        own.formula,
+        quote(own),
+    )
 }
 
 /// Says whether two claims with one id speak of the same rows, formula and unit.
