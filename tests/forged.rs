@@ -39,9 +39,14 @@ canary_pct = 100.0
 
 /// A tree measured on this host.
 fn measured(folder: &Path) -> Tree {
+    measured_case(folder, CASE)
+}
+
+/// The same of another case.
+fn measured_case(folder: &Path, text: &str) -> Tree {
     let case = folder.join("case");
     fs::create_dir(&case).unwrap();
-    fs::write(case.join("case.toml"), CASE).unwrap();
+    fs::write(case.join("case.toml"), text).unwrap();
     run([Path::new("run"), &case]).expect(0);
     let out = folder.join("tree");
     run([Path::new("bundle"), &case, Path::new("--out"), &out]).expect(0);
@@ -338,4 +343,74 @@ fn files_that_no_claim_stands_in_are_compared_too() {
     let audit = run([Path::new("audit"), &folder.join("mode")]);
     assert!(verify.expect(1).said().contains("executable"));
     assert!(audit.expect(1).said().contains("executable"));
+}
+
+#[test]
+fn every_file_of_the_reproducer_is_the_one_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tree = measured(folder);
+    for path in ["data/reproducer/Makefile", "data/reproducer/README.md"] {
+        let mut other = tree.clone();
+        let changed = format!("{}\n# more\n", text(&tree, path));
+        other.insert(path.to_owned(), Entry::text(changed));
+        let name = path.rsplit('/').next().unwrap();
+        let (verify, audit) = ask(folder, name, &other);
+        assert!(verify.expect(1).said().contains(path));
+        assert!(audit.expect(1).said().contains(path));
+    }
+    // Rows of the built-in worker name no C source: the file is compared all the same.
+    let formal = folder.join("formal");
+    fs::create_dir(&formal).unwrap();
+    let case = CASE.replace(
+        "role = \"target\"",
+        "role = \"target\"\nimplementations = [\"formal\"]",
+    );
+    let tree = measured_case(&formal, &case);
+    let path = "data/reproducer/syscall-getpid.c";
+    let mut other = tree.clone();
+    let changed = text(&tree, path).replacen("getpid", "getppid", 1);
+    other.insert(path.to_owned(), Entry::text(changed));
+    let (verify, audit) = ask(&formal, "source", &other);
+    assert!(verify.expect(1).said().contains(path));
+    assert!(audit.expect(1).said().contains(path));
+
+    // Another version's files cannot be made again; they are not called right.
+    let mut elsewhere = tree;
+    let version = regbundle::TOOL;
+    for path in ["data/tool.json", "bag-info.txt"] {
+        let changed = text(&elsewhere, path).replace(version, "regbundle 9.9.9");
+        elsewhere.insert(path.to_owned(), Entry::text(changed));
+    }
+    let (verify, audit) = ask(&formal, "elsewhere", &elsewhere);
+    let (verify, audit) = (verify.said(), audit.said());
+    assert!(verify.contains(&format!("NOT-CHECKED {path}")), "{verify}");
+    assert!(audit.contains("NOT-CHECKABLE"), "{audit}");
+}
+
+#[test]
+fn files_that_nothing_accounts_for_and_ids_that_stand_twice_are_contradicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tree = measured(folder);
+    for path in [
+        "RESULTS.md",
+        "data/ingested/0123456789ab-table.tsv",
+        "data/reproducer/evil.c",
+        "data/points/extra.tsv",
+    ] {
+        let mut other = tree.clone();
+        other.insert(path.to_owned(), Entry::text("x\n"));
+        let (verify, audit) = ask(folder, &path.replace('/', "-"), &other);
+        assert!(verify.expect(1).said().contains(path));
+        assert!(audit.expect(1).said().contains(path));
+    }
+    let mut twice = tree.clone();
+    let mut value: serde_json::Value = serde_json::from_str(&text(&tree, "claims.json")).unwrap();
+    let again = value["claims"][0].clone();
+    value["claims"].as_array_mut().unwrap().push(again);
+    twice.insert("claims.json".to_owned(), Entry::text(value.to_string()));
+    let (verify, audit) = ask(folder, "twice", &twice);
+    verify.expect(1);
+    assert!(audit.expect(1).said().contains("the id c1 stands twice"));
 }

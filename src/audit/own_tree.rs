@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::figures::{Tables, recompute};
 use super::{Answer, Audit, ClaimVerdict};
 use crate::bundle::assemble::{AssembleError, Derived, derive};
-use crate::bundle::compare::{reproducer_faults, tag_faults};
+use crate::bundle::compare::{reproducer_faults, reproducer_unchecked, tag_faults, unknown_files};
 use crate::model::claim::{CLAIMS_FORMAT, Claim, Claims};
 use crate::model::finding::Outcome;
 use crate::model::shown::printable;
@@ -54,15 +54,29 @@ pub fn audit_tree(tree: &Tree) -> Result<Audit, AuditError> {
         audit.answers.push(Answer {
             id: "reproducer".to_owned(),
             place: "data/reproducer".to_owned(),
-            quote: "the C source is the one measured".to_owned(),
+            quote: "the reproducer is the one written and measured".to_owned(),
             verdict: ClaimVerdict::Contradicted,
-            claimed: "the measured source".to_owned(),
+            claimed: "the same bytes".to_owned(),
             recomputed: Some(printable(&fault, 400)),
-            definition: "digest in the journal".to_owned(),
+            definition: "regeneration, and the digest in the journal".to_owned(),
             missing: None,
         });
     }
+    for unchecked in reproducer_unchecked(&derived) {
+        audit.answers.push(Answer {
+            id: "reproducer".to_owned(),
+            place: unchecked.split(':').next().unwrap_or_default().to_owned(),
+            quote: "the reproducer is the one written and measured".to_owned(),
+            verdict: ClaimVerdict::NotCheckable,
+            claimed: "the same bytes".to_owned(),
+            recomputed: None,
+            definition: "regeneration".to_owned(),
+            missing: Some(format!("{unchecked}, which alone can make it again")),
+        });
+    }
     let mut faults = tag_faults(tree, &derived);
+    faults.extend(unknown_files(tree, &derived));
+    faults.extend(repeated_ids(&claims));
     if claims.tool != derived.tool.tool {
         faults.push(format!(
             "claims.json: found the tool `{}`, wanted `{}` as in data/tool.json",
@@ -216,6 +230,28 @@ fn same_subject(own: &Claim, claim: &Claim) -> bool {
         && own.statement == claim.statement
         && own.unit == claim.unit
         && own.digits == claim.digits
+}
+
+/// An id that stands for two claims leads a reader of the README to either.
+fn repeated_ids(claims: &Claims) -> Vec<String> {
+    let mut ids: Vec<&str> = claims
+        .claims
+        .iter()
+        .map(|claim| claim.id.as_str())
+        .collect();
+    ids.sort_unstable();
+    let mut repeated: Vec<&str> = ids
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [one, other] if one == other => Some(*one),
+            _ => None,
+        })
+        .collect();
+    repeated.dedup();
+    repeated
+        .iter()
+        .map(|id| format!("claims.json: the id {} stands twice", printable(id, 40)))
+        .collect()
 }
 
 /// A claim that was taken out is a claim changed.

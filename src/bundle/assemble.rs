@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::claims::claims;
 use super::points::add_points;
 use crate::input::case::{CaseError, plan_of, read_case};
-use crate::input::evidence::{EvidenceError, fold};
+use crate::input::evidence::{EvidenceError, JOURNAL_FOLDER, fold};
 use crate::judge::analyze;
 use crate::model::analysis::Analysis;
 use crate::model::case::Case;
@@ -28,16 +28,6 @@ use crate::workload::emit;
 
 /// Number of the format of `data/tool.json`.
 const TOOL_FORMAT: u32 = 1;
-
-/// Folders and files of `data/` that are inputs.
-const INPUTS: [&str; 6] = [
-    "data/case.toml",
-    "data/plan.json",
-    "data/journal/",
-    "data/ingested/",
-    "data/reproducer/",
-    "data/tool.json",
-];
 
 /// Why a tree was not assembled.
 #[derive(Debug, Error)]
@@ -90,6 +80,8 @@ pub struct Derived {
     pub tool: ToolFile,
     /// Every derived file.
     pub files: Tree,
+    /// The folder of the C files, as this version makes it.
+    pub reproducer: Tree,
 }
 
 /// Makes the inputs of a tree from a case and its files (`plan.json`, `journal/…`).
@@ -126,11 +118,13 @@ pub fn inputs(
         date_seconds,
     };
     tree.insert("data/tool.json".to_owned(), Entry::text(pretty(&tool_file)));
-    add_reproducer(&mut tree, evidence, tool)?;
+    tree.extend(reproducer(evidence, tool)?);
     Ok(tree)
 }
 
-fn add_reproducer(tree: &mut Tree, evidence: &Evidence, tool: &str) -> Result<(), AssembleError> {
+/// Makes the folder of the C files; `tool` is named in its README.
+fn reproducer(evidence: &Evidence, tool: &str) -> Result<Tree, AssembleError> {
+    let mut tree = Tree::new();
     let plan = &evidence.plan;
     let cpu = evidence
         .points
@@ -175,7 +169,7 @@ fn add_reproducer(tree: &mut Tree, evidence: &Evidence, tool: &str) -> Result<()
         }),
     )?;
     tree.insert("data/reproducer/README.md".to_owned(), Entry::text(readme));
-    Ok(())
+    Ok(tree)
 }
 
 fn pretty(value: &impl Serialize) -> String {
@@ -207,12 +201,16 @@ pub fn bag_info(derived: &Derived) -> [(String, String); 3] {
     .map(|(label, value)| (label.to_owned(), value))
 }
 
-/// Says whether a path of a tree is an input.
+/// Says whether a path of a tree is an input: the case, its plan, a journal (the fold has
+/// read them all), or an ingested file that a journal names.
 #[must_use]
-pub fn is_input(path: &str) -> bool {
-    INPUTS
-        .iter()
-        .any(|input| path == *input || (input.ends_with('/') && path.starts_with(input)))
+pub fn is_input(path: &str, evidence: &Evidence) -> bool {
+    let Some(inner) = path.strip_prefix("data/") else {
+        return false;
+    };
+    ["case.toml", "plan.json", "tool.json"].contains(&inner)
+        || inner.starts_with(JOURNAL_FOLDER)
+        || evidence.ingested.contains(inner)
 }
 
 /// Computes everything that follows from the inputs of a tree.
@@ -317,6 +315,7 @@ fn derive_parts(case: Case, evidence: Evidence, tool: ToolFile) -> Result<Derive
         fold_prose(&render(Template::Report, &shown)?, PROSE),
     );
     Ok(Derived {
+        reproducer: reproducer(&evidence, &tool.tool)?,
         case,
         evidence,
         analysis,

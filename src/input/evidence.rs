@@ -4,7 +4,7 @@
 //! `Evidence`, with every attempt. Nothing is repaired and nothing dropped: rows
 //! of aborted attempts stay, flagged by their attempt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -112,6 +112,7 @@ pub fn fold(files: &Tree) -> Result<(Evidence, ChainEnd), EvidenceError> {
             plan,
             points,
             summaries: Vec::new(),
+            ingested: BTreeSet::new(),
             plan_before_rows: true,
             torn: Vec::new(),
             last_seconds: 0,
@@ -486,6 +487,7 @@ impl State<'_> {
             return Err(missing(found));
         }
         let ingested = interpret(&note, &entry.bytes, &self.evidence.plan)?;
+        self.evidence.ingested.insert(note.path);
         self.merge(ingested, place)
     }
 

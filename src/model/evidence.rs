@@ -1,6 +1,6 @@
 //! Evidence: what the plan and the journals together say was measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Implementation;
 use super::identity::BootIdentity;
@@ -131,6 +131,8 @@ pub struct Evidence {
     pub points: Vec<Point>,
     /// Means without rows.
     pub summaries: Vec<Summary>,
+    /// Ingested files that a record names, relative to the case.
+    pub ingested: BTreeSet<String>,
     /// Whether every row was appended after the plan was written.
     pub plan_before_rows: bool,
     /// Torn tails that were passed over.

@@ -160,6 +160,7 @@ pub fn evidence(
         summaries: Vec::new(),
         plan_before_rows: true,
         torn: Vec::new(),
+        ingested: std::collections::BTreeSet::new(),
         last_seconds: 0,
     }
 }
