@@ -130,6 +130,15 @@ impl<'a> RunProgress<'a> {
     }
 }
 
+/// Returns how this program was called, for commands that a reader may repeat.
+#[must_use]
+pub fn program() -> String {
+    std::env::args_os().next().map_or_else(
+        || "regbundle".to_owned(),
+        |word| word.to_string_lossy().into_owned(),
+    )
+}
+
 /// Writes a duration as seconds with one decimal.
 #[must_use]
 pub fn seconds(duration: Duration) -> String {

@@ -178,6 +178,33 @@ fn the_screen_and_the_mail_show_the_published_figures() {
 }
 
 #[test]
+fn a_mail_without_regzbot_lines_says_why() {
+    for (from, to, reason) in [
+        ("environment = ", "# environment = ", "machine.environment"),
+        (
+            "kind = \"regression\"",
+            "kind = \"demo\"",
+            "a demonstration",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let case = fresh_case(folder.path(), |text| {
+            assert!(text.contains(from), "{from}: {text}");
+            text.replace(from, to)
+        });
+        ingest_whole(&case);
+        let answer = run([Path::new("report"), &case]).expect(0);
+        assert!(!answer.stdout.contains("#regzbot introduced"), "{from}");
+        assert!(
+            answer.stderr.contains("no #regzbot lines"),
+            "{}",
+            answer.stderr
+        );
+        assert!(answer.stderr.contains(reason), "{}", answer.stderr);
+    }
+}
+
+#[test]
 fn the_mail_has_one_regzbot_paragraph_of_two_lines_with_the_full_hash() {
     let folder = tempfile::tempdir().unwrap();
     let case = published_case(folder.path());
@@ -291,7 +318,7 @@ fn one_ingestion_gives_the_analysis_of_six() {
 #[test]
 fn the_rows_of_one_point_are_not_taken_as_those_of_another() {
     let folder = tempfile::tempdir().unwrap();
-    let case = common::fresh_case(folder.path(), |text| text);
+    let case = fresh_case(folder.path(), |text| text);
     let table = std::fs::read_to_string(case.join("measured-rounds.tsv")).unwrap();
     let header = table.lines().next().unwrap();
     let rows: Vec<&str> = table

@@ -30,7 +30,7 @@ use crate::model::case::{
 use crate::model::finding::Outcome;
 use crate::model::plan::{Kernel, Role};
 use crate::render::analysis::comparison_table;
-use crate::ui::{Ui, seconds};
+use crate::ui::{Ui, program, seconds};
 use crate::workload::registry;
 
 /// Longest time for one point. Three of them and what surrounds them stay under a minute.
@@ -293,13 +293,26 @@ fn screen(
             verdict.word()
         ));
     }
+    let others: Vec<String> = analysis
+        .findings
+        .iter()
+        .filter(|finding| finding.outcome == Outcome::Fail && finding.gate != "boots-distinct")
+        .map(|finding| finding.gate.clone())
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&format!(
+            "FAIL here too: {} (signal-bound must: there is no change to find).\n",
+            others.join(", ")
+        ));
+    }
     text.push_str(&format!(
-        "\ntree    {}\nmail    {} (marked: must not be sent)\ncommit  {} in {}\ntime    {}\n\nnext: regbundle audit {}\n",
+        "\ntree    {}\nmail    {} (marked: must not be sent)\ncommit  {} in {}\ntime    {}\n\nnext: {} audit {}\n",
         paths.tree.display(),
         outcome.mail.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string()),
         outcome.published.commit,
         paths.repo.display(),
         seconds(stages.began.elapsed()),
+        program(),
         paths.tree.display(),
     ));
     text

@@ -7,7 +7,7 @@ use crate::bundle::assemble::mail_body;
 use crate::cli::ReportArgs;
 use crate::edge::case_folder::create_whole;
 use crate::error::CommandError;
-use crate::render::context::{Links, mail_kind};
+use crate::render::context::{Links, mail_kind, without_regzbot};
 use crate::render::mail::{MailSources, mail};
 use crate::ui::Ui;
 
@@ -46,6 +46,10 @@ pub fn run(args: &ReportArgs, ui: &Ui) -> Result<u8, CommandError> {
             create_whole(path, text.as_bytes())?;
             ui.say(&format!("{}: written, not sent", path.display()));
         }
+    }
+    let derived = &assembled.derived;
+    if let Some(reason) = without_regzbot(&derived.case, &derived.analysis) {
+        ui.say(&format!("the mail has no #regzbot lines: {reason}"));
     }
     ui.say("the evidence is not published yet, so the mail has no link to it; `regbundle publish` writes the final one");
     Ok(0)

@@ -13,8 +13,9 @@ use crate::engine::host::run as measure;
 use crate::engine::qemu::{GuestOptions, run as in_guests};
 use crate::engine::run::{RunOptions, RunReport};
 use crate::error::CommandError;
+use crate::model::case::Boots;
 use crate::model::plan::{Kernel, Role};
-use crate::ui::{RunProgress, Ui};
+use crate::ui::{RunProgress, Ui, program};
 
 /// Measures what the plan expects next.
 ///
@@ -30,12 +31,18 @@ pub fn run(args: &RunArgs, ui: &Ui) -> Result<u8, CommandError> {
         ui.say(&format!("a write was cut off and is not counted: {torn}"));
     }
     let case = args.case.display();
+    let program = program();
+    let boots_itself = loaded.case.engine.qemu.is_some() || loaded.case.plan.boots == Boots::Same;
     let text = match (&report.next, report.measured.is_empty()) {
-        (Some((label, kernel)), _) => {
-            format!("next: point {label}; boot {kernel} and run `regbundle run {case}` again")
+        // A guest is booted by the next run, and one boot for all needs no other.
+        (Some((label, _)), _) if boots_itself => {
+            format!("next: point {label}; run `{program} run {case}` again")
         }
-        (None, true) => format!("every point is measured; next: `regbundle analyze {case}`"),
-        (None, false) => format!("that was the last point; next: `regbundle analyze {case}`"),
+        (Some((label, kernel)), _) => {
+            format!("next: point {label}; boot {kernel} and run `{program} run {case}` again")
+        }
+        (None, true) => format!("every point is measured; next: `{program} analyze {case}`"),
+        (None, false) => format!("that was the last point; next: `{program} analyze {case}`"),
     };
     let measured: Vec<_> = report
         .measured

@@ -63,6 +63,36 @@ pub fn mail_kind(case: &Case, analysis: &Analysis) -> MailKind {
     }
 }
 
+/// Says why a mail has no `#regzbot` lines; `None` when it has them.
+#[must_use]
+pub fn without_regzbot(case: &Case, analysis: &Analysis) -> Option<String> {
+    let reason = match mail_kind(case, analysis) {
+        MailKind::Regression => return None,
+        MailKind::Demo => "it is a demonstration".to_owned(),
+        MailKind::Invalid => "a validity gate fails".to_owned(),
+        MailKind::Comparison => "the verdict is no regression".to_owned(),
+        MailKind::Question if analysis.verdict != Verdict::Regression => {
+            format!("the verdict is {}", analysis.verdict.word())
+        }
+        MailKind::Question => {
+            let class = environment_class(case, analysis);
+            let primary = primary(analysis, &case.plan.primary);
+            if primary.iter().any(|known| known.clock != Clock::Ns) {
+                "its figures are instructions in an emulator, not time".to_owned()
+            } else if class != "bare-metal" && class != "virtual-machine" {
+                format!(
+                    "the environment is {class}: measure on a real machine, or state machine.environment in case.toml"
+                )
+            } else if case.change.is_none() {
+                "case.toml names no [change]".to_owned()
+            } else {
+                format!("the primary workload changed by less than {REGRESSION_PCT} %")
+            }
+        }
+    };
+    Some(reason)
+}
+
 /// Returns the recorded class, else the one the reporter states.
 fn environment_class<'a>(case: &'a Case, analysis: &'a Analysis) -> &'a str {
     if analysis.environment == ENVIRONMENT_NOT_RECORDED {

@@ -5,7 +5,9 @@
 //! tolerance of its floor, above or below. The floor of the arithmetic canary is one
 //! for all points of that implementation in the case (one machine); the floor of the
 //! system call canary is one per kernel, because a change may well make every system
-//! call dearer and must not be hidden by the canary. Aborted attempts count for the
+//! call dearer and must not be hidden by the canary. A round of one task that waited for
+//! its CPU longer than [`PREEMPTED_NS`] was preempted and is not clean either: the canaries
+//! stand around the round and do not see what came between. Aborted attempts count for the
 //! floors: the machine was the same. Rows without canaries are taken as they are, and
 //! the gate `clean-rounds` says so.
 //!
@@ -21,6 +23,7 @@ use crate::model::evidence::{Attempt, Evidence, Segment};
 use crate::model::identity::BootIdentity;
 use crate::model::row::{Canary, Phase, Row};
 use crate::model::units::to_f64;
+use crate::workload::declaration::TASKS;
 
 /// Kernel as the floors see it: release and build id.
 type KernelKey = (Option<String>, Option<String>);
@@ -31,6 +34,21 @@ const SUPPORT_SHARE: usize = 20;
 const SUPPORT_LEAST: usize = 8;
 /// Width of a level, percent: quiet readings of one canary lie within about 1 %.
 const LEVEL_PCT: u128 = 1;
+
+/// Longest wait for the CPU in a clean round of one task, nanoseconds. A tick or an interrupt
+/// takes some microseconds; a process that got the CPU keeps it for a slice, 1 ms or more.
+pub const PREEMPTED_NS: u64 = 50_000;
+
+/// Says whether something else ran on the CPU in a round; tasks of one round that share
+/// CPUs wait for each other, which is their work.
+fn was_preempted(row: &Row) -> bool {
+    let alone = row
+        .counters
+        .iter()
+        .all(|(name, value)| name != TASKS || *value <= 1);
+    let delay = row.usage.map_or(0, |usage| usage.run_delay_ns);
+    alone && delay > PREEMPTED_NS
+}
 
 /// Readings of one canary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -182,7 +200,7 @@ impl Floors {
             reading >= floor * (100.0 - tolerance_pct) && reading <= floor * (100.0 + tolerance_pct)
         };
         let alu = self.alu(implementation)?;
-        let mut clean = within(alu_before, alu) && within(alu_after, alu);
+        let mut clean = !was_preempted(row) && within(alu_before, alu) && within(alu_after, alu);
         if let Some((before, after)) = syscall {
             let floor = self.syscall(implementation, identity)?;
             clean = clean && within(before, floor) && within(after, floor);
@@ -281,6 +299,7 @@ pub fn segments_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::row::{Metric, Usage};
 
     fn floor(readings: impl IntoIterator<Item = u64>) -> Option<u64> {
         let mut known = Readings::default();
@@ -308,6 +327,49 @@ mod tests {
     fn few_readings_have_their_smallest_as_floor() {
         assert_eq!(floor([3, 1, 2]), Some(1));
         assert_eq!(floor([]), None);
+    }
+
+    #[test]
+    fn a_round_of_one_task_that_waited_for_its_cpu_is_not_clean() {
+        let row = |delay, tasks: Option<u64>| Row {
+            phase: Phase::Measured,
+            round: 0,
+            metric: Metric::Elapsed {
+                elapsed: 1_000_000,
+                ops: 10,
+            },
+            usage: Some(Usage {
+                cpu_begin: 1,
+                cpu_end: 1,
+                nvcsw: 0,
+                nivcsw: 1,
+                minflt: 0,
+                run_delay_ns: delay,
+            }),
+            canary: Some(Canary {
+                alu_before: 1000,
+                alu_after: 1000,
+                syscall: None,
+            }),
+            counters: tasks
+                .map(|tasks| (TASKS.to_owned(), tasks))
+                .into_iter()
+                .collect(),
+            passed: Some(true),
+        };
+        let identity = BootIdentity::foreign("6.1");
+        let mut floors = Floors::default();
+        floors.add(Implementation::Formal, &identity, &row(0, None));
+        for (delay, tasks, clean) in [
+            (0, None, true),
+            (50_000, None, true),
+            (50_001, None, false),
+            (50_001, Some(1), false),
+            (4_000_000, Some(2), true),
+        ] {
+            let found = floors.is_clean(Implementation::Formal, &identity, &row(delay, tasks), 3.0);
+            assert_eq!(found, Some(clean), "{delay} {tasks:?}");
+        }
     }
 
     #[test]
