@@ -181,11 +181,7 @@ fn the_screen_and_the_mail_show_the_published_figures() {
 fn a_mail_without_regzbot_lines_says_why() {
     for (from, to, reason) in [
         ("environment = ", "# environment = ", "machine.environment"),
-        (
-            "kind = \"regression\"",
-            "kind = \"demo\"",
-            "a demonstration",
-        ),
+        ("[report]", "[report]\nkind = \"demo\"", "a demonstration"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let case = fresh_case(folder.path(), |text| {
