@@ -315,6 +315,21 @@ fn a_plan_of_distinct_boots_gets_one_point_from_this_boot() {
 }
 
 #[test]
+fn after_a_kill_a_plan_of_distinct_boots_asks_for_a_fresh_boot_of_the_same_point() {
+    let folder = case("distinct", FORMAL);
+    assert!(run_and_kill(folder.path(), 4), "the run ended by itself");
+    let before = journals(folder.path());
+    let refused = regbundle(&["run"], folder.path());
+    assert_eq!(refused.status.code(), Some(4));
+    let message = said(&refused);
+    let wanted = format!("reboot into {}", release());
+    for part in ["attempt 1 at parent-a (unfinished)", wanted.as_str()] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(journals(folder.path()), before);
+}
+
+#[test]
 fn another_kernel_than_the_plan_expects_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let text = case_text("same", FORMAL, "9.9.9-nosuch");

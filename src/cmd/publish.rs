@@ -183,6 +183,17 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
     if let Some(why) = &outcome.no_mail {
         text.push_str(&format!("no mail    {why}\n"));
     }
+    text.push_str(&format!(
+        "next       {} audit {repo}@{}:{}\n           then push the branch {} of {repo}{}\n",
+        crate::ui::program(),
+        outcome.published.commit,
+        loaded.case.id,
+        args.branch,
+        match &outcome.mail {
+            Some(mail) => format!(", and send {}", mail.display()),
+            None => String::new(),
+        }
+    ));
     ui.answer(
         &text,
         &json!({

@@ -105,18 +105,27 @@ fn admit(
         return Ok(());
     }
     let boot = identity.boot_id.clone().unwrap_or_default();
-    let used_by = evidence.points.iter().find(|known| {
-        known
+    let used_by = evidence.points.iter().find_map(|known| {
+        let attempt = known
             .attempts
             .iter()
-            .any(|attempt| attempt.identity.boot_id.as_deref() == Some(boot.as_str()))
+            .find(|attempt| attempt.identity.boot_id.as_deref() == Some(boot.as_str()))?;
+        let end = if attempt.finished {
+            ""
+        } else {
+            " (unfinished)"
+        };
+        Some(format!(
+            "attempt {} at {}{end}",
+            attempt.number, known.label
+        ))
     });
     match used_by {
         None => Ok(()),
         Some(used_by) => Err(RunError::BootUsed {
             point: point.label.clone(),
             boot,
-            used_by: used_by.label.clone(),
+            used_by,
             kernel: wanted_kernel(plan, point),
         }),
     }

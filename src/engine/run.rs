@@ -35,7 +35,7 @@ pub enum RunError {
     Program(#[from] ProgramError),
     /// A stream ended before its last line.
     #[error(
-        "{point}, attempt {attempt}: {source}; its rows are kept, uncounted; run again for the next attempt"
+        "{point}, attempt {attempt}: {source}; its rows are kept, uncounted; run again for the next attempt, on a fresh boot where the plan asks for one per point"
     )]
     Stream {
         /// Label of the point.
@@ -47,14 +47,14 @@ pub enum RunError {
     },
     /// The plan needs another boot.
     #[error(
-        "{point}: this boot ({boot}) already stands for {used_by}; the plan asks for a fresh boot per point: boot {kernel} and run again"
+        "{point}: on this boot ({boot}) {used_by} was begun; the plan asks for a fresh boot per attempt at a point: reboot into {kernel} and run again"
     )]
     BootUsed {
         /// Label of the next point.
         point: String,
         /// The running boot.
         boot: String,
-        /// Label of the point it stands for.
+        /// The attempt begun on it, with the label of its point.
         used_by: String,
         /// The kernel wanted.
         kernel: String,

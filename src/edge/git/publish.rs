@@ -19,6 +19,9 @@ use crate::bundle::limits::{Limits, path_within};
 use crate::bundle::name::{collisions, hostile_fault, profile_fault, shown};
 use crate::model::tree::{Entry, Tree};
 
+/// What was planned: a tree of another plan under the same case id is other evidence.
+const PLAN: &str = "data/plan.json";
+
 /// Tree entry modes of git: the only ones a bundle has.
 const PLAIN: i32 = 0o100_644;
 const EXECUTABLE: i32 = 0o100_755;
@@ -98,6 +101,18 @@ pub fn publish(
         return Err(GitError::Name {
             name: shown(path_in_repo),
             why: "is a folder on that branch that is no tree of this case: choose another branch or case id",
+        });
+    }
+    if let Some(commit) = &head
+        && let Some(known) = folder_at(commit, path_in_repo)?
+        && let Some(published) = file_in(&repository, known, PLAN)
+        && content
+            .get(PLAN)
+            .is_some_and(|plan| plan.bytes != published)
+    {
+        return Err(GitError::Name {
+            name: shown(path_in_repo),
+            why: "is on that branch with another data/plan.json, so other measurements of the same case id: choose another case id, or another branch with --branch",
         });
     }
     let root = with_folder(&repository, head.as_ref(), path_in_repo, tree)
@@ -257,16 +272,18 @@ fn write_tree(repository: &Repository, files: &BTreeMap<&str, &Entry>) -> Result
 /// Whether a folder is an evidence tree of this case, by its `bag-info.txt`.
 fn is_bundle_of(repository: &Repository, folder: Oid, case_id: &str) -> bool {
     let wanted = format!("External-Identifier: {case_id}");
-    repository
-        .find_tree(folder)
-        .ok()
-        .and_then(|tree| tree.get_name("bag-info.txt").map(|entry| entry.id()))
-        .and_then(|id| repository.find_blob(id).ok())
-        .is_some_and(|blob| {
-            blob.content()
-                .split(|byte| *byte == b'\n')
-                .any(|line| line == wanted.as_bytes())
-        })
+    file_in(repository, folder, "bag-info.txt").is_some_and(|text| {
+        text.split(|byte| *byte == b'\n')
+            .any(|line| line == wanted.as_bytes())
+    })
+}
+
+/// The content of a file of a folder; `None` when there is no such file.
+fn file_in(repository: &Repository, folder: Oid, path: &str) -> Option<Vec<u8>> {
+    let tree = repository.find_tree(folder).ok()?;
+    let entry = tree.get_path(Path::new(path)).ok()?;
+    let blob = repository.find_blob(entry.id()).ok()?;
+    Some(blob.content().to_vec())
 }
 
 /// The tree id of a folder in a commit; an error when the name is a file there.

@@ -156,6 +156,44 @@ fn a_folder_of_the_same_name_that_is_no_tree_of_the_case_is_never_replaced() {
 }
 
 #[test]
+fn measurements_of_another_plan_are_never_replaced() {
+    let sandbox = Sandbox::new();
+    let repo = bare(&sandbox, "repo.git");
+    let planned = |plan: &str, note: &str| {
+        let mut tree = Tree::new();
+        for (path, text) in [
+            ("bag-info.txt", "External-Identifier: case\n"),
+            ("data/plan.json", plan),
+            ("data/note", note),
+        ] {
+            let entry = Entry {
+                bytes: text.as_bytes().to_vec(),
+                executable: false,
+            };
+            tree.insert(path.to_owned(), entry);
+        }
+        tree
+    };
+    let first = put(&repo, "main", "case", &planned("{1}", "a")).unwrap();
+    let error = put(&repo, "main", "case", &planned("{2}", "a")).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("data/plan.json") && message.contains("--branch"),
+        "{message}"
+    );
+    let head = sandbox.git_in(&repo, &["rev-parse", "main"]);
+    assert_eq!(head, first.commit);
+    // The same plan with more in the tree, and another branch, are ways on.
+    let more = put(&repo, "main", "case", &planned("{1}", "b")).unwrap();
+    assert_eq!(more.parent, Some(first.commit));
+    assert!(
+        put(&repo, "other", "case", &planned("{2}", "a"))
+            .unwrap()
+            .created
+    );
+}
+
+#[test]
 fn a_branch_that_a_work_tree_shows_is_refused_with_the_command_to_use() {
     let sandbox = Sandbox::new();
     let repo = sandbox.work_tree("repo");
