@@ -47,7 +47,7 @@ pub enum RunError {
     },
     /// The plan needs another boot.
     #[error(
-        "{point}: on this boot ({boot}) {used_by} was begun; the plan asks for a fresh boot per attempt at a point: reboot into {kernel} and run again"
+        "{point}: {used_by} was begun on this boot ({boot}); the plan asks for a fresh boot per attempt at a point: reboot into {kernel} and run again"
     )]
     BootUsed {
         /// Label of the next point.
