@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::program::Program;
-use super::stream::{Channel, Ended, Lost, StreamError, Worker, stepped_options};
+use super::stream::{Channel, Ended, Lost, StreamError, Worker, stepped_options, whole_lines};
 use crate::model::case::Implementation;
 
 /// Makes the command of a stepped program, for callers that add to it.
@@ -58,7 +58,7 @@ impl Process {
         let (line_sender, lines) = sync_channel(16);
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || {
-                for line in BufReader::new(output).lines() {
+                for line in whole_lines(output) {
                     if line_sender.send(line).is_err() {
                         return;
                     }

@@ -5,7 +5,7 @@
 //! one in a guest, is its channel's business.
 
 use std::fmt;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -150,6 +150,24 @@ pub struct Worker<'a> {
     /// Header line of the stream, cells separated by spaces.
     pub header: String,
     columns: Columns,
+}
+
+/// Reads lines that end in a line feed.
+///
+/// What a writer left unfinished when it died is no line: a number cut short reads as
+/// another number.
+pub(super) fn whole_lines(output: impl Read) -> impl Iterator<Item = io::Result<String>> {
+    let mut output = BufReader::new(output);
+    std::iter::from_fn(move || {
+        let mut line = String::new();
+        match output.read_line(&mut line) {
+            Err(error) => Some(Err(error)),
+            Ok(_) => {
+                let whole = line.strip_suffix('\n')?;
+                Some(Ok(whole.strip_suffix('\r').unwrap_or(whole).to_owned()))
+            }
+        }
+    })
 }
 
 /// Returns the options of a stepped program, after its own arguments.
@@ -305,5 +323,28 @@ impl<'a> Worker<'a> {
             .drain(..)
             .filter_map(|line| line.strip_prefix("note: ").map(|note| printable(note, 200)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_cut_short_is_no_line() {
+        let read = |text: &str| -> Vec<String> {
+            whole_lines(text.as_bytes()).map(Result::unwrap).collect()
+        };
+        assert_eq!(read("a\t1\nb\t2\n"), ["a\t1", "b\t2"]);
+        assert_eq!(read("a\t1\nb\t234\r\n\nb\t2"), ["a\t1", "b\t234", ""]);
+        assert_eq!(read("b\t2"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_text_is_an_error_and_not_the_end() {
+        let read: Vec<bool> = whole_lines(&b"a\n\xff\nb\n"[..])
+            .map(|line| line.is_ok())
+            .collect();
+        assert_eq!(read, [true, false, true]);
     }
 }

@@ -19,6 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::message::{Report, Request, Start};
 use crate::edge::host::HostReader;
+use crate::engine::stream::whole_lines;
 
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
@@ -145,9 +146,13 @@ fn listen(port: fs::File, events: Sender<Event>) {
     });
 }
 
-fn relay(output: impl io::Read + Send + 'static, events: Sender<Event>, wrap: fn(String) -> Event) {
+fn relay(
+    lines: impl Iterator<Item = io::Result<String>> + Send + 'static,
+    events: Sender<Event>,
+    wrap: fn(String) -> Event,
+) {
     thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        for line in lines.map_while(Result::ok) {
             if events.send(wrap(line)).is_err() {
                 return;
             }
@@ -214,10 +219,14 @@ impl Guest {
             }
         };
         if let Some(output) = child.stdout.take() {
-            relay(output, self.sender.clone(), Event::Line);
+            relay(whole_lines(output), self.sender.clone(), Event::Line);
         }
         if let Some(output) = child.stderr.take() {
-            relay(output, self.sender.clone(), Event::Note);
+            relay(
+                BufReader::new(output).lines(),
+                self.sender.clone(),
+                Event::Note,
+            );
         }
         self.running = Some(Running {
             input: child.stdin.take(),

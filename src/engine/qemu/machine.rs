@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -18,7 +18,9 @@ use super::message::{Report, Request, Start};
 use crate::edge::process::die_with_parent;
 use crate::engine::point::Launcher;
 use crate::engine::program::Program;
-use crate::engine::stream::{Channel, Ended, Lost, StreamError, Worker, stepped_options};
+use crate::engine::stream::{
+    Channel, Ended, Lost, StreamError, Worker, stepped_options, whole_lines,
+};
 use crate::model::case::{GuestClock, Implementation};
 use crate::model::identity::BootIdentity;
 use crate::model::protocol::CLOCK_VARIABLE;
@@ -210,7 +212,7 @@ impl Machine {
         let (sender, reports) = sync_channel(64);
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                for line in whole_lines(output).map_while(Result::ok) {
                     if let Some(report) = Report::read(&line)
                         && sender.send(report).is_err()
                     {
