@@ -219,12 +219,10 @@ impl Run {
                 .segments
                 .last()
                 .map_or(0, |segment| segment.rows.len());
-            // A slice is long enough for its planned rounds, however slow they are.
-            let planned = u32::try_from(self.wanted()).unwrap_or(u32::MAX);
-            let least = self.plan.warmup_rounds.saturating_add(planned);
-            let whole = u32::try_from(segment_rows).is_ok_and(|rows| rows >= least);
-            let over = whole && (started.elapsed() >= slice.slice || place.used >= place.allowed);
-            worker.step(clean < self.wanted() && !over)?;
+            let rows = u32::try_from(segment_rows).unwrap_or(u32::MAX);
+            let late = started.elapsed() >= slice.slice || place.used >= place.allowed;
+            let (warmup, wanted) = (self.plan.warmup_rounds, self.wanted());
+            worker.step(goes_on(rows, clean, warmup, wanted, late))?;
         }
     }
 
@@ -247,6 +245,16 @@ impl Run {
     }
 }
 
+/// Says whether a slice of `rows` rows so far needs another.
+///
+/// Its warm-up rounds come first, whatever else is enough by then: a warm-up row's canary can
+/// raise the floor and make earlier rounds clean, and a stream cut there is not complete. A
+/// slice is long enough for its planned rounds, however slow they are.
+fn goes_on(rows: u32, clean: usize, warmup: u32, wanted: usize, late: bool) -> bool {
+    let least = warmup.saturating_add(u32::try_from(wanted).unwrap_or(u32::MAX));
+    rows < warmup || (clean < wanted && !(late && rows >= least))
+}
+
 enum SliceError {
     Stream(StreamError),
     Journal(WriteError),
@@ -261,5 +269,28 @@ impl From<StreamError> for SliceError {
 impl From<WriteError> for SliceError {
     fn from(error: WriteError) -> Self {
         Self::Journal(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::goes_on;
+
+    #[test]
+    fn a_stream_never_ends_in_its_warm_up() {
+        for clean in [0, 17, 18, 40] {
+            for late in [false, true] {
+                assert!(goes_on(1, clean, 3, 18, late), "{clean} {late}");
+            }
+        }
+        assert!(!goes_on(3, 18, 3, 18, false));
+    }
+
+    #[test]
+    fn a_slice_ends_with_its_clean_rounds_or_late_after_the_planned_ones() {
+        assert!(goes_on(20, 17, 3, 18, true));
+        assert!(!goes_on(21, 17, 3, 18, true));
+        assert!(goes_on(400, 17, 3, 18, false));
+        assert!(!goes_on(400, 18, 3, 18, false));
     }
 }

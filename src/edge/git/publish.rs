@@ -85,35 +85,35 @@ pub fn publish(
         .collect();
     let tree = write_tree(&repository, &files).map_err(failed("write objects"))?;
     if let Some(commit) = &head
-        && folder_at(commit, path_in_repo)? == Some(tree)
-    {
-        return Ok(Published {
-            commit: commit.id().to_string(),
-            tree: tree.to_string(),
-            parent: commit.parent_id(0).ok().map(|id| id.to_string()),
-            created: false,
-        });
-    }
-    if let Some(commit) = &head
         && let Some(known) = folder_at(commit, path_in_repo)?
-        && !is_bundle_of(&repository, known, path_in_repo)
     {
-        return Err(GitError::Name {
-            name: shown(path_in_repo),
-            why: "is a folder on that branch that is no tree of this case: choose another branch or case id",
-        });
-    }
-    if let Some(commit) = &head
-        && let Some(known) = folder_at(commit, path_in_repo)?
-        && let Some(published) = file_in(&repository, known, PLAN)
-        && content
-            .get(PLAN)
-            .is_some_and(|plan| plan.bytes != published)
-    {
-        return Err(GitError::Name {
-            name: shown(path_in_repo),
-            why: "is on that branch with another data/plan.json, so other measurements of the same case id: choose another case id, or another branch with --branch",
-        });
+        if known == tree {
+            return Ok(Published {
+                commit: commit.id().to_string(),
+                tree: tree.to_string(),
+                parent: commit.parent_id(0).ok().map(|id| id.to_string()),
+                created: false,
+            });
+        }
+        let why = if !is_bundle_of(&repository, known, path_in_repo) {
+            Some(
+                "is a folder on that branch that is no tree of this case: choose another branch or case id",
+            )
+        } else if file_in(&repository, known, PLAN).as_ref()
+            != content.get(PLAN).map(|entry| &entry.bytes)
+        {
+            Some(
+                "is on that branch with another data/plan.json, so other measurements of the same case id: choose another case id, or another branch with --branch",
+            )
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Err(GitError::Name {
+                name: shown(path_in_repo),
+                why,
+            });
+        }
     }
     let root = with_folder(&repository, head.as_ref(), path_in_repo, tree)
         .map_err(failed("write the tree"))?;

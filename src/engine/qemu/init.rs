@@ -135,7 +135,7 @@ enum Event {
 
 fn listen(port: fs::File, events: Sender<Event>) {
     thread::spawn(move || {
-        for line in BufReader::new(port).lines().map_while(Result::ok) {
+        for line in whole_lines(port).map_while(Result::ok) {
             let Some(request) = Request::read(&line) else {
                 continue;
             };
