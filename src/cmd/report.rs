@@ -7,8 +7,9 @@ use crate::bundle::assemble::mail_body;
 use crate::cli::ReportArgs;
 use crate::edge::case_folder::create_whole;
 use crate::error::CommandError;
-use crate::render::context::{Links, mail_kind, without_regzbot};
+use crate::render::context::Links;
 use crate::render::mail::{MailSources, mail};
+use crate::render::mail_kind::{mail_kind, without_regzbot};
 use crate::ui::Ui;
 
 /// Renders the mail of an assembled tree.

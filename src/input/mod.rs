@@ -7,6 +7,8 @@ mod case_check;
 pub mod cell;
 pub mod evidence;
 pub mod ingest;
+mod ingest_table;
+mod journal_fold;
 pub mod rows;
 pub mod table;
 pub mod trace;

@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-use super::context::MailKind;
+use super::mail_kind::MailKind;
 use super::number::{fixed, signed_pct};
 use crate::model::analysis::{Analysis, Comparison};
 use crate::model::case::{Case, WorkloadRole};

@@ -5,6 +5,7 @@ pub mod catalogue;
 pub mod context;
 pub mod facts;
 pub mod mail;
+pub mod mail_kind;
 pub mod markdown;
 pub mod number;
 pub mod sentence;

@@ -1,7 +1,7 @@
 //! The scenarios on this kernel, and windows that went wrong.
 
 use super::*;
-use crate::workload::tasks::{Named, named, place, resolve};
+use crate::workload::testing::{Named, named, place, resolve};
 
 const SCENARIOS: [InotifyWatch; 3] = [
     InotifyWatch::DISTINCT,

@@ -14,8 +14,9 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
+use super::task_board::{Go, Slot, add};
 use super::task_window::{FAILED_CALLS, OFF_CPU, OPS_OK, STUCK, TASKS, THREADS, TaskWindow};
-use super::tasks::{Go, Job, OVERSUBSCRIBE, Slot, add, columns, count, page_size, size};
+use super::tasks::{Job, OVERSUBSCRIBE, columns, count, page_size, size};
 use super::{Place, Prepared, RoundOutcome, Workload};
 
 const NEEDS: &[&str] = &["memfd_create (Linux 3.17 or newer) in the scenario file"];
@@ -411,7 +412,7 @@ impl<C: Calls> Prepared for Mappings<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tasks::{Named, named, place, resolve};
+    use crate::workload::testing::{Named, named, place, resolve};
 
     const SCENARIOS: [MmapMunmap; 2] = [MmapMunmap::ANON, MmapMunmap::FILE];
 

@@ -12,13 +12,13 @@ pub mod flistxattr;
 mod futex_memory;
 mod futex_ring;
 pub mod harness;
+mod inotify_declarations;
 pub mod inotify_watch;
 pub mod io_uring_futex_scalar;
 pub mod io_uring_futex_waitv;
 pub mod io_uring_msg_ring_send_fd;
 pub mod io_uring_nop;
 mod io_uring_support;
-
 pub mod mmap_munmap;
 pub mod mprotect_shared_dirty;
 pub mod page_fault;
@@ -30,8 +30,11 @@ mod send_fd_ledger;
 mod send_fd_rings;
 mod settle;
 pub mod syscall_getpid;
+mod task_board;
 mod task_window;
 mod tasks;
+#[cfg(test)]
+mod testing;
 pub mod thread_pool;
 mod watchdog;
 pub mod worker;

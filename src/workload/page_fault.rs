@@ -13,8 +13,9 @@ use libc::c_int;
 use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
+use super::task_board::{Go, Slot, add};
 use super::task_window::{FAILED_CALLS, OFF_CPU, OPS_OK, STUCK, TASKS, THREADS, TaskWindow};
-use super::tasks::{Go, Job, OVERSUBSCRIBE, Slot, add, columns, count, page_size, size};
+use super::tasks::{Job, OVERSUBSCRIBE, columns, count, page_size, size};
 use super::{Place, Prepared, RoundOutcome, Workload};
 
 /// Bytes of a page, as the op says it.
@@ -325,7 +326,7 @@ impl Prepared for Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tasks::{named, place, resolve, was_run_alone};
+    use crate::workload::testing::{named, place, resolve, was_run_alone};
 
     const RIGHT: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 

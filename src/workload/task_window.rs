@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::declaration::{Counter, Expect, Parameter};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
-use super::tasks::{Assignment, Job, MOST_TASKS, Sample, TaskKind, Team, count};
+use super::task_board::MOST_TASKS;
+use super::tasks::{Assignment, Job, Sample, TaskKind, Team, count};
 use super::{Place, RoundOutcome};
 
 /// Requests the watchdog allows time for, per millisecond of a window: ten times the

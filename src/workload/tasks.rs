@@ -6,12 +6,10 @@
 //! its CPU and scheduler, tasks are `SCHED_OTHER`. What a job counts is not judged here.
 #![expect(
     unsafe_code,
-    reason = "fork, a mapping shared with children and the scheduler of a task are raw system interfaces"
+    reason = "fork and the scheduler of a task are raw system interfaces"
 )]
 
 use std::io;
-use std::ops::Deref;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -27,9 +25,8 @@ use super::declaration::{Parameter, TASKS};
 use super::error::WorkloadError;
 use super::harness::{current_cpu, monotonic_raw_ns};
 use super::parameters::Parameters;
+use super::task_board::{Board, Go, MOST_TASKS, SharedBoard, Slot};
 
-/// Most tasks of a round; the board has a line for each.
-pub const MOST_TASKS: usize = 64;
 /// The phase that ends a task; odd, as every phase in which tasks are awake.
 const QUIT: u32 = u32::MAX;
 /// How often the sampler looks whether every task has begun: far below a window, and
@@ -50,173 +47,6 @@ pub const OVERSUBSCRIBE: Parameter = Parameter {
     max: 1,
     meaning: "1 permits more tasks than CPUs; they share them in turn",
 };
-
-/// What one task counts, written by it alone; on lines no other task writes (128 bytes:
-/// x86 fetches lines in pairs).
-#[repr(C, align(128))]
-#[derive(Default)]
-pub struct Slot {
-    /// Ops in the upper half, the right ones among them in the lower: read at once, so
-    /// that a sample never sees an op without its verdict.
-    tally: AtomicU64,
-    /// Calls that failed.
-    pub failed_calls: AtomicU64,
-    /// Addresses that cannot be.
-    pub bad_address: AtomicU64,
-    /// Differences between faults and pages written.
-    pub faults_off: AtomicU64,
-    /// Pages of laps with such a difference.
-    pub pages_off: AtomicU64,
-    /// Watches not added or removed as asked.
-    pub bad_wd: AtomicU64,
-    /// Ignored-events missing, repeated or unknown.
-    pub not_ignored: AtomicU64,
-    /// Overflows of the event queue.
-    pub queue_overflow: AtomicU64,
-    /// Whether it was on another CPU than its own.
-    off_cpu: AtomicU64,
-    /// Clock when its part of the round was over, ns.
-    end_ns: AtomicU64,
-    /// The error that kept it from starting, 0 when none did.
-    refusal: AtomicU64,
-}
-
-impl Slot {
-    /// Counts an op.
-    #[inline]
-    pub fn count(&self, right: bool) {
-        // A load and a store, not a locked add: nobody else writes it while tasks run.
-        let tally = self.tally.load(Ordering::Relaxed);
-        let more = (1 << 32) + u64::from(right);
-        self.tally
-            .store(tally.wrapping_add(more), Ordering::Relaxed);
-    }
-
-    /// Ops, and the right ones among them.
-    #[inline]
-    pub fn tally(&self) -> (u64, u64) {
-        let tally = self.tally.load(Ordering::Relaxed);
-        (tally >> 32, tally & u64::from(u32::MAX))
-    }
-
-    /// When its part of the round was over, ns.
-    pub fn end_ns(&self) -> u64 {
-        self.end_ns.load(Ordering::Relaxed)
-    }
-
-    fn clear(&self) {
-        for counter in [
-            &self.tally,
-            &self.failed_calls,
-            &self.bad_address,
-            &self.faults_off,
-            &self.pages_off,
-            &self.bad_wd,
-            &self.not_ignored,
-            &self.queue_overflow,
-            &self.off_cpu,
-            &self.end_ns,
-        ] {
-            counter.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether it did anything yet, be it in vain.
-    fn has_begun(&self) -> bool {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        self.tally().0 > 0 || read(&self.failed_calls) > 0
-    }
-}
-
-/// Adds to a counter of a slot.
-#[inline]
-pub fn add(counter: &AtomicU64, more: u64) {
-    counter.fetch_add(more, Ordering::Relaxed);
-}
-
-/// A word on a line of its own.
-#[repr(C, align(128))]
-#[derive(Default)]
-struct Word(AtomicU32);
-
-/// What the sampler and its tasks share. All zero is its first state.
-#[repr(C)]
-struct Board {
-    /// Even: tasks sleep; odd: a round; the word tasks sleep on.
-    phase: Word,
-    /// What the round is to do, as the workload numbers it.
-    command: Word,
-    /// Tasks that finished; the word the sampler sleeps on.
-    asleep: Word,
-    slots: [Slot; MOST_TASKS],
-}
-
-/// The board in memory that forked children share.
-struct SharedBoard(NonNull<Board>);
-
-// SAFETY: the board holds atomics only, and the mapping lives until the last owner drops it.
-unsafe impl Send for SharedBoard {}
-// SAFETY: as above.
-unsafe impl Sync for SharedBoard {}
-
-impl SharedBoard {
-    fn new() -> io::Result<Self> {
-        // SAFETY: a new anonymous mapping overlaps nothing.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Board>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(address.cast())
-            .map(Self)
-            .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
-    }
-}
-
-impl Deref for SharedBoard {
-    type Target = Board;
-
-    fn deref(&self) -> &Board {
-        // SAFETY: the mapping is page aligned, as large as a Board, zeroed by the kernel
-        // (a valid Board) and lives as long as `self`.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for SharedBoard {
-    fn drop(&mut self) {
-        // SAFETY: this mapping was made in `new`, and nobody refers to it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Board>()) };
-    }
-}
-
-/// The round a task is in.
-pub struct Go<'a> {
-    phase: &'a AtomicU32,
-    round: u32,
-    command: u32,
-}
-
-impl Go<'_> {
-    /// Whether the sampler has not stopped the round yet.
-    #[inline]
-    pub fn on(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == self.round
-    }
-
-    /// What the round is to do.
-    pub const fn command(&self) -> u32 {
-        self.command
-    }
-}
 
 /// What one task does. In a forked child it must neither allocate nor panic: another
 /// thread of the parent may have held the allocator's lock at the fork.
@@ -715,66 +545,6 @@ fn settle(cpus: &CpuSet) -> Result<(), Errno> {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::PERM));
     }
     sched_setaffinity(None, cpus)
-}
-
-/// The CPUs of the calling thread, for tests.
-#[cfg(test)]
-pub fn place() -> Place {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    Place {
-        cpus: (0..CpuSet::MAX_CPU)
-            .filter(|cpu| set.is_set(*cpu))
-            .collect(),
-    }
-}
-
-/// The counters of an outcome by name, for tests.
-#[cfg(test)]
-pub type Named = std::collections::BTreeMap<String, u64>;
-
-/// Names the counters of an outcome as the header of its row does.
-#[cfg(test)]
-pub fn named(
-    declaration: &super::declaration::Declaration,
-    columns: &[String],
-    outcome: &super::RoundOutcome,
-) -> Named {
-    let counters = declaration.counters.iter();
-    let names = counters.map(|counter| counter.name.to_owned());
-    let names: Vec<String> = names.chain(columns.iter().cloned()).collect();
-    assert_eq!(names.len(), outcome.counters.len());
-    names
-        .into_iter()
-        .zip(outcome.counters.iter().copied())
-        .collect()
-}
-
-/// Parameters for tests.
-#[cfg(test)]
-pub fn resolve(declaration: &super::declaration::Declaration, given: &[(&str, u64)]) -> Parameters {
-    let given = given
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), *value));
-    Parameters::resolve(declaration, &given.collect()).unwrap()
-}
-
-/// Runs the test of this name in a process of its own; false in that process, which is
-/// to do the test.
-#[cfg(test)]
-pub fn was_run_alone(test: &str) -> bool {
-    const ALONE: &str = "REGBUNDLE_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return false;
-    }
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(ALONE, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{output:?}");
-    assert!(text.contains("1 passed"), "no test {test}: {text}");
-    true
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 
 use super::*;
+use crate::workload::task_board::{Word, add};
+use crate::workload::testing::place;
 
 const NAME: &str = "test";
 const KINDS: [TaskKind; 2] = [TaskKind::Process, TaskKind::Thread];

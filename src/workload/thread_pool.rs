@@ -16,9 +16,8 @@ use libc::{c_int, c_void};
 use super::declaration::{Counter, Declaration, Expect, Figure, Hit, Parameter, Wanted};
 use super::error::WorkloadError;
 use super::parameters::Parameters;
-use super::tasks::{
-    Assignment, Go, Job, OVERSUBSCRIBE, Slot, TaskKind, Team, add, columns, count, size,
-};
+use super::task_board::{Go, Slot, add};
+use super::tasks::{Assignment, Job, OVERSUBSCRIBE, TaskKind, Team, columns, count, size};
 use super::{Place, Prepared, RoundOutcome, Workload};
 
 /// What the workload says about itself.
@@ -368,7 +367,7 @@ impl Prepared for Pools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tasks::{Named, named, place, resolve};
+    use crate::workload::testing::{Named, named, place, resolve};
 
     fn pools(body: Body, more: &[(&str, u64)]) -> Pools {
         let mut given = vec![("threads", 3), ("cycles", 4), ("oversubscribe", 1)];
