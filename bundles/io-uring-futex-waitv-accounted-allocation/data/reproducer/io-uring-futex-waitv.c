@@ -104,21 +104,20 @@ static void watchdog(int signal)
 	quick_exit(FAIL);
 }
 
-static void pin(unsigned long wanted)
+static void pin(unsigned long cpu)
 {
 	cpu_set_t one;
 
 	CPU_ZERO(&one);
-	CPU_SET(wanted, &one);
-	if (CPU_ISSET(wanted, &cpus) &&
-	    !sched_setaffinity(0, sizeof(one), &one))
+	CPU_SET(cpu, &one);
+	if (CPU_ISSET(cpu, &cpus) && !sched_setaffinity(0, sizeof(one), &one))
 		return;
-	fprintf(stderr, "wanted CPU %lu, Cpus_allowed has", wanted);
+	fprintf(stderr, "%s: wanted CPU %lu, Cpus_allowed has", workload, cpu);
 	for (unsigned long i = 0; i < CPU_SETSIZE; i++)
 		if (CPU_ISSET(i, &cpus))
 			fprintf(stderr, " %lu", i);
 	fprintf(stderr, ": choose one of these or widen the cpuset\n");
-	exit(FAIL);
+	exit(SKIP);
 }
 
 /* Keeps the compiler from folding or merging the chains. */
@@ -226,7 +225,8 @@ __attribute__((noreturn)) static void usage(FILE *to, int code)
 		fprintf(to, "  %s: %lu to %lu, default %lu\n", p->option,
 			p->min, p->max, p->value);
 	fprintf(to, "%s--step: a byte on stdin after each row, q ends\nexit: "
-		"0 pass, 1 fail, 4 not on this kernel, 64 usage\n", more_help);
+		"0 pass, 1 fail, 4 not on this machine, 64 usage\n",
+		more_help);
 	exit(code);
 }
 
