@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::audit::own_tree::AuditError;
 use crate::bundle::ManifestError;
 use crate::bundle::assemble::AssembleError;
+use crate::edge::advice::advice;
 use crate::edge::case_folder::FolderError;
 use crate::edge::cpu::CpuError;
 use crate::edge::git::GitError;
@@ -142,7 +143,7 @@ pub enum CommandError {
         wanted: &'static str,
     },
     /// Something could not be read or written.
-    #[error("{path}: cannot {action}: {source}")]
+    #[error("{path}: cannot {action}: {source}{}", advice(.source))]
     Io {
         /// Where.
         path: String,

@@ -293,7 +293,12 @@ fn each_file_that_cannot_be_ingested_is_named_and_not_even_the_plan_is_written()
         assert!(!message.contains("ingested/"), "{message}");
     };
     let cases: [(&[&str], &str, &[&str], i32); 7] = [
-        (point, "nosuch.tsv", &["nosuch.tsv", "No such file"], 4),
+        (
+            point,
+            "nosuch.tsv",
+            &["nosuch.tsv", "No such file", "check the path"],
+            4,
+        ),
         (
             point,
             "nomap.tsv",
@@ -424,7 +429,11 @@ fn rows_ingested_a_second_time_are_refused() {
     place.put("good.tsv", &stream(90_000));
     let arguments = ["ingest", "case", "--point", "child", "good.tsv"];
     place.good(&arguments);
-    place.refused(&arguments, 2, &["child", "second time"]);
+    place.refused(
+        &arguments,
+        4,
+        &["good.tsv: ", "child", "second time", "new folder"],
+    );
 }
 
 /// A case with rows of all three points, in boots that are not known.
@@ -482,7 +491,11 @@ fn what_is_no_bundle_is_rejected_in_one_line() {
             place.refused(&[command, folder], 2, &[folder, "bagit.txt", "wanted"]);
         }
     }
-    place.refused(&["verify", "nosuch"], 4, &["nosuch", "No such file"]);
+    place.refused(
+        &["verify", "nosuch"],
+        4,
+        &["nosuch", "No such file", "check the path"],
+    );
 }
 
 #[test]

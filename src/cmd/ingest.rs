@@ -46,6 +46,11 @@ pub fn run(args: &IngestArgs, ui: &Ui) -> Result<u8, CommandError> {
             report.per_op_only
         ));
     }
+    if report.planned {
+        text.push_str(
+            "plan.json written: points, workloads, parameters and thresholds of case.toml are fixed from now on\n",
+        );
+    }
     ui.answer(
         &text,
         &json!({
@@ -54,6 +59,7 @@ pub fn run(args: &IngestArgs, ui: &Ui) -> Result<u8, CommandError> {
             "path": report.path,
             "items": report.items,
             "per_op_only": report.per_op_only,
+            "plan_written": report.planned,
         }),
     );
     Ok(0)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::advice::advice;
 use crate::model::tree::{Entry, Tree};
 
 /// Name of the case file.
@@ -29,7 +30,7 @@ pub enum FolderError {
         path: String,
     },
     /// A file cannot be read, created or written.
-    #[error("{path}: cannot {action}: {source}")]
+    #[error("{path}: cannot {action}: {source}{}", advice(.source))]
     Io {
         /// The file.
         path: String,

@@ -1,5 +1,6 @@
 //! The only code that touches the world: files, processes, host, git, clock.
 
+pub mod advice;
 pub mod case_folder;
 pub mod clock;
 pub mod cpu;

@@ -10,6 +10,7 @@ mod write;
 pub use read::{Reading, read_directory, read_directory_within};
 pub use write::write_directory;
 
+use super::advice::advice;
 use crate::bundle::limits::LimitExceeded;
 
 /// Why a directory was not read or written.
@@ -51,7 +52,7 @@ pub enum TreeError {
         why: &'static str,
     },
     /// The system said no.
-    #[error("cannot {doing} {path}: {source}")]
+    #[error("{path}: cannot {doing}: {source}{}", advice(.source))]
     Io {
         /// What was tried, a verb.
         doing: &'static str,

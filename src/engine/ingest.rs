@@ -39,6 +39,18 @@ pub enum IngestRunError {
         /// Name of the file.
         file: String,
     },
+    /// The case has these rows already, or others in their place.
+    #[error(
+        "{file}: found {found}, wanted {wanted}; nothing was written: a case keeps what it took, so bring other rows into a new folder with a copy of case.toml"
+    )]
+    NotTaken {
+        /// The file.
+        file: String,
+        /// What was found.
+        found: String,
+        /// What the case takes.
+        wanted: String,
+    },
     /// The name cannot be used in a bundle.
     #[error(
         "{file}: found a name with other characters than letters, digits and . _ + @ = -, wanted a plain name; rename the file"
@@ -58,6 +70,8 @@ pub struct IngestReport {
     pub items: Vec<String>,
     /// Rows that give only a per-op figure.
     pub per_op_only: usize,
+    /// Whether `plan.json` was written with it.
+    pub planned: bool,
 }
 
 /// Ingests one file; `plan` is written as `plan.json` when there is none yet.
@@ -145,18 +159,21 @@ pub fn ingest(
         RecordKind::BootClose,
         &["0".to_owned(), now_seconds().to_string()],
     )?;
-    Ok(report(&note, &ingested))
+    Ok(IngestReport {
+        planned: !planned,
+        ..report(&note, &ingested)
+    })
 }
 
 /// Names the user's file where the fold names a journal that is not written yet.
-fn in_user_words(error: EvidenceError, file: &Path) -> EvidenceError {
+fn in_user_words(error: EvidenceError, file: &Path) -> IngestRunError {
     match error {
-        EvidenceError::Order { found, wanted, .. } => EvidenceError::Order {
-            place: file.display().to_string(),
+        EvidenceError::Order { found, wanted, .. } => IngestRunError::NotTaken {
+            file: file.display().to_string(),
             found,
             wanted,
         },
-        other => other,
+        other => other.into(),
     }
 }
 
@@ -195,5 +212,6 @@ fn report(note: &IngestNote, ingested: &crate::input::ingest::Ingested) -> Inges
         path: note.path.clone(),
         items,
         per_op_only,
+        planned: false,
     }
 }

@@ -157,7 +157,7 @@ pub enum GitError {
         source: git2::Error,
     },
     /// The system said no.
-    #[error("cannot read {path}: {source}")]
+    #[error("{path}: cannot read: {source}{}", crate::edge::advice::advice(.source))]
     Io {
         /// On what.
         path: String,
