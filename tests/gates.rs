@@ -335,13 +335,22 @@ fn semantics_clean_fails_on_one_counter_one_status_or_one_missing_column() {
 }
 
 #[test]
-fn semantics_clean_is_open_without_counters_or_status() {
+fn semantics_clean_is_open_in_a_table_without_counters_or_status() {
     let gate = "semantics-clean";
     let mut evidence = quiet();
     for index in 0..3 {
         stream(&mut evidence, index).counters.clear();
     }
     each_row(&mut evidence, |row| row.counters.clear());
+    // A stream of the row protocol cannot lack the counters of its workload.
+    let stripped = ask(&evidence, gate);
+    assert_eq!(stripped.outcome, Fail);
+    assert!(
+        stripped.reason.contains("`calls_ok` is missing"),
+        "{}",
+        stripped.reason
+    );
+    each_row(&mut evidence, |row| row.usage = None);
     assert_eq!(outcome(&evidence, gate), NotChecked);
     let mut evidence = quiet();
     stream(&mut evidence, 1).rows[1].passed = None;

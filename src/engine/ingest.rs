@@ -173,6 +173,12 @@ fn in_user_words(error: EvidenceError, file: &Path) -> IngestRunError {
             found,
             wanted,
         },
+        EvidenceError::SameRows { other, label, .. } => EvidenceError::SameRows {
+            place: file.display().to_string(),
+            other,
+            label,
+        }
+        .into(),
         other => other.into(),
     }
 }

@@ -28,11 +28,15 @@ pub fn check(context: &Context<'_>) -> Vec<Finding> {
             );
             rows += segment.rows.len();
             let declaration = registry::declaration(&segment.workload);
-            if segment.counters.is_empty() {
+            let missing = missing_counter(segment, declaration);
+            // A table may know of no counters. A stream of the row protocol has those of its
+            // workload, and without them it is not what the program wrote.
+            let is_stream = segment.rows.iter().any(|row| row.usage.is_some());
+            if let Some(missing) = missing.filter(|_| is_stream || !segment.counters.is_empty()) {
+                faults.push(format!("{place}: the counter `{missing}` is missing"));
+            } else if segment.counters.is_empty() {
                 bare += segment.rows.len();
                 unchecked = true;
-            } else if let Some(missing) = missing_counter(segment, declaration) {
-                faults.push(format!("{place}: the counter `{missing}` is missing"));
             }
             for row in &segment.rows {
                 if let Some(fault) = fault_of(row, declaration) {

@@ -56,6 +56,18 @@ pub enum EvidenceError {
         /// What may stand there.
         wanted: String,
     },
+    /// The rows of one point stand at another too: a copy, not a measurement.
+    #[error(
+        "{place}: found the rows of {other} again, as rows of {label}, wanted rows measured at {label}; give the rows of {label}, or correct the label"
+    )]
+    SameRows {
+        /// Journal file and line, or the user's file.
+        place: String,
+        /// The point that holds the rows already.
+        other: String,
+        /// The point they were given for.
+        label: String,
+    },
     /// An ingested file is missing or changed.
     #[error("{path}: found {found}, wanted the file with SHA-256 {wanted} that {place} names")]
     File {

@@ -387,11 +387,11 @@ impl<'a> State<'a> {
         for (label, segment) in ingested.segments {
             self.evidence.plan_before_rows = false;
             if let Some(other) = self.same_rows(&label, &segment) {
-                return Err(order(
-                    place,
-                    &format!("the rows of {other} again, as rows of {label}"),
-                    "rows measured at this point",
-                ));
+                return Err(EvidenceError::SameRows {
+                    place: place.to_owned(),
+                    other,
+                    label,
+                });
             }
             let Some(point) = self
                 .evidence
