@@ -54,8 +54,8 @@ fn regbundle(arguments: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// Refuses `io_uring_setup` to this process and its children.
-fn refuse_io_uring() -> io::Result<()> {
+/// Refuses `io_uring_setup` to this process and its children, with this error.
+fn refuse_io_uring(errno: i32) -> io::Result<()> {
     let statement = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
         // The codes of classic BPF are below 2^8.
         code: u16::try_from(code).unwrap_or_default(),
@@ -64,7 +64,7 @@ fn refuse_io_uring() -> io::Result<()> {
         k,
     };
     let number = u32::try_from(libc::SYS_io_uring_setup).unwrap_or_default();
-    let permission = u32::try_from(libc::EPERM).unwrap_or_default();
+    let errno = u32::try_from(errno).unwrap_or_default();
     let mut filter = [
         // The number of the system call is the first word of what a filter sees.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
@@ -73,7 +73,7 @@ fn refuse_io_uring() -> io::Result<()> {
             libc::BPF_RET | libc::BPF_K,
             0,
             0,
-            libc::SECCOMP_RET_ERRNO | permission,
+            libc::SECCOMP_RET_ERRNO | errno,
         ),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
@@ -97,9 +97,13 @@ fn refuse_io_uring() -> io::Result<()> {
 }
 
 /// Runs without io_uring; `None` where a filter cannot be set.
-fn without_io_uring(mut command: Command) -> Option<Output> {
+fn without_io_uring(command: Command) -> Option<Output> {
+    refused_with(command, libc::EPERM)
+}
+
+fn refused_with(mut command: Command, errno: i32) -> Option<Output> {
     // SAFETY: between fork and exec the function only makes two system calls.
-    unsafe { command.pre_exec(refuse_io_uring) };
+    unsafe { command.pre_exec(move || refuse_io_uring(errno)) };
     match command.output() {
         Ok(output) => Some(output),
         Err(error) => {
@@ -125,6 +129,38 @@ fn a_run_that_a_filter_keeps_from_io_uring_says_so_and_writes_nothing() {
     let folder = case();
     if let Some(output) = without_io_uring(regbundle(&["run", "case"], folder.path())) {
         assert_refused(output, &folder, "seccomp");
+    }
+}
+
+/// `ENFILE` stands for what is no property of the machine: that is a failure.
+#[test]
+fn a_c_program_says_why_it_has_no_io_uring() {
+    let _turn = SWITCH.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let emitted = regbundle(&["workload", "emit", "io-uring-nop"], folder.path())
+        .output()
+        .unwrap();
+    fs::write(folder.path().join("nop.c"), emitted.stdout).unwrap();
+    let built = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-o", "nop", "nop.c"])
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    assert!(built.success());
+    for (errno, code, hint) in [
+        (libc::EPERM, 4, "io_uring_disabled"),
+        (libc::ENOSYS, 4, "not on this kernel"),
+        (libc::ENOMEM, 4, "ulimit -l"),
+        (libc::ENFILE, 1, "io_uring_setup"),
+    ] {
+        let program = Command::new(folder.path().join("nop"));
+        let Some(output) = refused_with(program, errno) else {
+            return;
+        };
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.contains(hint), "{hint}: {message}");
+        assert!(output.stdout.is_empty(), "{message}");
     }
 }
 

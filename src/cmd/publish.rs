@@ -141,13 +141,6 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
         args.branch
     ));
     steps.push(format!("write {}", args.case.join(MAIL_FILE).display()));
-    if args.dry_run {
-        ui.answer(
-            &steps.join("\n"),
-            &json!({"format": 1, "tool": crate::TOOL, "steps": steps}),
-        );
-        return Ok(0);
-    }
     // What the mail lacks, and a link that cannot be made, are found before anything is
     // written. Evidence that is no report is published all the same, without a mail.
     match render_mail(&assembled, None) {
@@ -157,6 +150,14 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
     }
     if loaded.case.publish.url.is_some() || args.repo.exists() {
         links(&loaded.case, &args.repo, &"0".repeat(40))?;
+    }
+    // A dry run refuses what the real one would.
+    if args.dry_run {
+        ui.answer(
+            &steps.join("\n"),
+            &json!({"format": 1, "tool": crate::TOOL, "steps": steps}),
+        );
+        return Ok(0);
     }
     if make {
         git::init_bare(&args.repo, &args.branch)?;

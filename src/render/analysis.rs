@@ -29,7 +29,7 @@ pub fn to_json(analysis: &Analysis, tool: &str) -> Value {
         "verdict_without_boots_distinct":
             analysis.without_boots_distinct.map(|verdict| verdict.word()),
         "environment": analysis.environment,
-        "canary_floors_ns": analysis
+        "canary_floors": analysis
             .canary_floors
             .iter()
             .map(|(canary, floor)| json!({"canary": canary, "floor": floor}))

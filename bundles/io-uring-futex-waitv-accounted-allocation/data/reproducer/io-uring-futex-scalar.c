@@ -333,10 +333,10 @@ __attribute__((noreturn)) static void ring_refused(int cause)
 {
 	FILE *f = fopen("/proc/sys/kernel/io_uring_disabled", "r");
 
-	errx(cause == ENOSYS || cause == EPERM ? SKIP : FAIL,
-	     "not on this kernel: io_uring_setup: %s (the sysctl "
-	     "kernel.io_uring_disabled is %c)", strerror(cause),
-	     f ? fgetc(f) : '-');
+	errx(cause == ENOSYS || cause == EPERM || cause == ENOMEM ? SKIP : FAIL,
+	     "not on this kernel: io_uring_setup: %s (kernel.io_uring_disabled "
+	     "is %c%s)", strerror(cause), f ? fgetc(f) : '-', cause == ENOMEM ?
+	     "; until 5.11 the limit is ulimit -l" : "");
 }
 
 static void ring_open(unsigned entries, int opcode, const char *name)
