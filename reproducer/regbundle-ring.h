@@ -17,9 +17,9 @@ __attribute__((noreturn)) static void ring_refused(int cause)
 	FILE *f = fopen("/proc/sys/kernel/io_uring_disabled", "r");
 
 	errx(cause == ENOSYS || cause == EPERM || cause == ENOMEM ? SKIP : FAIL,
-	     "not on this kernel: io_uring_setup: %s (kernel.io_uring_disabled "
+	     "no io_uring here: io_uring_setup: %s (kernel.io_uring_disabled "
 	     "is %c%s)", strerror(cause), f ? fgetc(f) : '-', cause == ENOMEM ?
-	     "; until 5.11 the limit is ulimit -l" : "");
+	     "; before Linux 5.12, ulimit -l is its limit" : "");
 }
 
 static void ring_open(unsigned entries, int opcode, const char *name)

@@ -11,8 +11,8 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{
-    CASE_ID, answer, changed_since, clean, has, has_git, has_python, published_bundle,
-    published_case, read_tree, regbundle, run, snapshot, text, works, write_tree,
+    CASE_ID, answer, changed_since, clean, fresh_case, has, has_git, has_python, ingest_whole,
+    published_bundle, published_case, read_tree, regbundle, run, snapshot, text, works, write_tree,
 };
 use regbundle::bundle::{IntegrityFinding, bundle_id, check};
 use regbundle::edge::git::read_commit;
@@ -370,6 +370,58 @@ fn an_output_that_exists_is_refused_and_untouched() {
         let changed = changed_since(&before, folder.path());
         assert!(changed.is_empty(), "{name}: {changed:?}");
     }
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_real_one_refuses_and_writes_nothing() {
+    let (first, other, bare) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let case = published_case(first.path());
+    let repo = first.path().join("evidence.git");
+    let absent = first.path().join("absent.git");
+    publish(&case, &repo, &["--init"]);
+    // The same case id and rows under another plan.
+    let changed = fresh_case(other.path(), |text| {
+        text.replacen("cv_pct = 3.0", "cv_pct = 2.5", 1)
+    });
+    ingest_whole(&changed);
+    let lacking = fresh_case(bare.path(), |text| text);
+    let publication = |case: &Path, repo: &Path, more: &[&str]| {
+        answer(
+            regbundle()
+                .arg("publish")
+                .arg(case)
+                .arg("--repo")
+                .arg(repo)
+                .args(more),
+        )
+    };
+    let before = snapshot(first.path());
+    for (case, repo, more, part) in [
+        (&changed, &repo, &[][..], "another data/plan.json"),
+        (&case, &absent, &[][..], "absent.git"),
+        (
+            &case,
+            &absent,
+            &["--init", "--branch", "refs/x"][..],
+            "no branch name",
+        ),
+        (&lacking, &repo, &[][..], "found no rows"),
+    ] {
+        let dry = publication(case, repo, &[more, &["--dry-run"]].concat());
+        assert_ne!(dry.code, 0, "{part}: {}", dry.said());
+        assert!(dry.stderr.contains(part), "{part}: {}", dry.stderr);
+        let real = publication(case, repo, more);
+        assert_eq!((dry.code, &dry.stderr), (real.code, &real.stderr), "{part}");
+    }
+    for (repo, more) in [(&repo, &[][..]), (&absent, &["--init"][..])] {
+        let dry = publication(&case, repo, &[more, &["--dry-run"]].concat()).expect(0);
+        assert!(dry.stdout.contains("commit 31 files"), "{}", dry.stdout);
+    }
+    assert!(changed_since(&before, first.path()).is_empty());
 }
 
 #[test]

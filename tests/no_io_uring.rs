@@ -149,7 +149,7 @@ fn a_c_program_says_why_it_has_no_io_uring() {
     assert!(built.success());
     for (errno, code, hint) in [
         (libc::EPERM, 4, "io_uring_disabled"),
-        (libc::ENOSYS, 4, "not on this kernel"),
+        (libc::ENOSYS, 4, "no io_uring here"),
         (libc::ENOMEM, 4, "ulimit -l"),
         (libc::ENFILE, 1, "io_uring_setup"),
     ] {

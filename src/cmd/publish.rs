@@ -151,8 +151,12 @@ pub fn run(args: &PublishArgs, ui: &Ui) -> Result<u8, CommandError> {
     if loaded.case.publish.url.is_some() || args.repo.exists() {
         links(&loaded.case, &args.repo, &"0".repeat(40))?;
     }
-    // A dry run refuses what the real one would.
     if args.dry_run {
+        if make {
+            git::check_new(&args.repo, &args.branch)?;
+        } else {
+            git::check(&args.repo, &args.branch, &loaded.case.id, &assembled.tree)?;
+        }
         ui.answer(
             &steps.join("\n"),
             &json!({"format": 1, "tool": crate::TOOL, "steps": steps}),

@@ -16,6 +16,6 @@ mod testing;
 
 pub use change::resolve_change;
 pub use error::GitError;
-pub use publish::{Identity, Published, init_bare, publish};
+pub use publish::{Identity, Published, check, check_new, init_bare, publish};
 pub use read::{read_commit, read_commit_within};
 pub use repository::remote_url;

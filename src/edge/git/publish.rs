@@ -67,53 +67,23 @@ pub fn publish(
     identity: &Identity,
     seconds: i64,
 ) -> Result<Published, GitError> {
-    accept(path_in_repo, content)?;
-    let reference_name = branch_reference(branch)?;
-    let repository = open(repo)?;
-    let failed = |doing| {
-        move |source| GitError::Git {
-            doing,
-            repo: label(repo),
-            source,
-        }
-    };
-    refuse_checked_out(&repository, branch, &reference_name)?;
-    let head = head_of(&repository, &reference_name).map_err(failed("read the branch"))?;
+    let (repository, reference_name) = open_branch(repo, branch, path_in_repo, content)?;
+    let failed = |doing| failed(repo, doing);
+    let (head, known) = replaceable(&repository, repo, &reference_name, path_in_repo, content)?;
     let files = content
         .iter()
         .map(|(path, entry)| (path.as_str(), entry))
         .collect();
     let tree = write_tree(&repository, &files).map_err(failed("write objects"))?;
     if let Some(commit) = &head
-        && let Some(known) = folder_at(commit, path_in_repo)?
+        && known == Some(tree)
     {
-        if known == tree {
-            return Ok(Published {
-                commit: commit.id().to_string(),
-                tree: tree.to_string(),
-                parent: commit.parent_id(0).ok().map(|id| id.to_string()),
-                created: false,
-            });
-        }
-        let why = if !is_bundle_of(&repository, known, path_in_repo) {
-            Some(
-                "is a folder on that branch that is no tree of this case: choose another branch or case id",
-            )
-        } else if file_in(&repository, known, PLAN).as_ref()
-            != content.get(PLAN).map(|entry| &entry.bytes)
-        {
-            Some(
-                "is on that branch with another data/plan.json, so other measurements of the same case id: choose another case id, or another branch with --branch",
-            )
-        } else {
-            None
-        };
-        if let Some(why) = why {
-            return Err(GitError::Name {
-                name: shown(path_in_repo),
-                why,
-            });
-        }
+        return Ok(Published {
+            commit: commit.id().to_string(),
+            tree: tree.to_string(),
+            parent: commit.parent_id(0).ok().map(|id| id.to_string()),
+            created: false,
+        });
     }
     let root = with_folder(&repository, head.as_ref(), path_in_repo, tree)
         .map_err(failed("write the tree"))?;
@@ -146,16 +116,42 @@ pub fn publish(
     })
 }
 
+/// Says whether `publish` would take the same, as far as can be said without writing.
+///
+/// # Errors
+///
+/// As `publish`, but for what only writing shows: a branch that moves, a full disk.
+pub fn check(
+    repo: &Path,
+    branch: &str,
+    path_in_repo: &str,
+    content: &Tree,
+) -> Result<(), GitError> {
+    let (repository, reference_name) = open_branch(repo, branch, path_in_repo, content)?;
+    replaceable(&repository, repo, &reference_name, path_in_repo, content)?;
+    Ok(())
+}
+
+/// Says whether `init_bare` would make this one; gives the full name of its branch.
+///
+/// # Errors
+///
+/// When the path exists or the branch name is no such name.
+pub fn check_new(path: &Path, branch: &str) -> Result<String, GitError> {
+    let reference_name = branch_reference(branch)?;
+    if path.symlink_metadata().is_ok() {
+        return Err(GitError::Exists { path: label(path) });
+    }
+    Ok(reference_name)
+}
+
 /// Creates a bare repository in a new folder, without templates, for one branch.
 ///
 /// # Errors
 ///
 /// When the path exists, the branch name is no such name, or the folder cannot be made.
 pub fn init_bare(path: &Path, branch: &str) -> Result<(), GitError> {
-    let reference_name = branch_reference(branch)?;
-    if path.symlink_metadata().is_ok() {
-        return Err(GitError::Exists { path: label(path) });
-    }
+    let reference_name = check_new(path, branch)?;
     settle()?;
     let mut options = RepositoryInitOptions::new();
     options
@@ -177,6 +173,61 @@ pub fn init_bare(path: &Path, branch: &str) -> Result<(), GitError> {
     std::fs::rename(&partial, path).map_err(|error| {
         let _ = std::fs::remove_dir_all(&partial);
         failed(git2::Error::from_str(&error.to_string()))
+    })
+}
+
+/// Opens the repository, and gives the full name of the branch, when both may be written to.
+fn open_branch(
+    repo: &Path,
+    branch: &str,
+    path_in_repo: &str,
+    content: &Tree,
+) -> Result<(Repository, String), GitError> {
+    accept(path_in_repo, content)?;
+    let reference_name = branch_reference(branch)?;
+    let repository = open(repo)?;
+    refuse_checked_out(&repository, branch, &reference_name)?;
+    Ok((repository, reference_name))
+}
+
+fn failed(repo: &Path, doing: &'static str) -> impl FnOnce(git2::Error) -> GitError {
+    move |source| GitError::Git {
+        doing,
+        repo: label(repo),
+        source,
+    }
+}
+
+/// Gives the branch's commit and the folder there that `content` would replace.
+///
+/// What is no earlier tree of the same measurements is not replaced.
+fn replaceable<'a>(
+    repository: &'a Repository,
+    repo: &Path,
+    reference_name: &str,
+    path_in_repo: &str,
+    content: &Tree,
+) -> Result<(Option<Commit<'a>>, Option<Oid>), GitError> {
+    let head = head_of(repository, reference_name).map_err(failed(repo, "read the branch"))?;
+    let known = match &head {
+        Some(commit) => folder_at(commit, path_in_repo)?,
+        None => None,
+    };
+    let Some(folder) = known else {
+        return Ok((head, None));
+    };
+    let why = if !is_bundle_of(repository, folder, path_in_repo) {
+        "is a folder on that branch that is no tree of this case: choose another branch or case id"
+    } else if file_in(repository, folder, PLAN).as_ref()
+        != content.get(PLAN).map(|entry| &entry.bytes)
+    {
+        "is on that branch with another data/plan.json, so other measurements of the same case id: choose another case id, or another branch with --branch"
+    } else {
+        return Ok((head, known));
+    };
+    Err(GitError::Name {
+        name: shown(path_in_repo),
+        why,
     })
 }
 

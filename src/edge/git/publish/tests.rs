@@ -94,8 +94,11 @@ fn what_is_published_is_read_back() {
 fn publishing_the_same_tree_again_makes_no_commit() {
     let sandbox = Sandbox::new();
     let repo = bare(&sandbox, "repo.git");
-    let first = put(&repo, "main", "case", &sample()).unwrap();
-    let again = put(&repo, "main", "case", &sample()).unwrap();
+    let mut tree = sample();
+    let bag_info = "External-Identifier: case\n".as_bytes().to_vec();
+    tree.insert("bag-info.txt".to_owned(), Entry::text(bag_info));
+    let first = put(&repo, "main", "case", &tree).unwrap();
+    let again = put(&repo, "main", "case", &tree).unwrap();
     assert!(!again.created);
     assert_eq!(again.commit, first.commit);
     let count = sandbox.git_in(&repo, &["rev-list", "--count", "main"]);
